@@ -21,7 +21,7 @@ import msgspec
 from tuning.figures import LESSONS, correlations, curves, gain, summary, trials_to_reach
 from tuning.picture import draw
 from tuning.subjects import PRESETS, targets, tasks_on
-from tuning.trials import Found, found
+from tuning.trials import TaskOutcome, search_task
 
 from vdla.cli._options import needs
 from vdla.compiler.codegen.space import space_of
@@ -59,7 +59,7 @@ def file_of(folder: Path, target: str, task: str, seeds: int, trials: int) -> Pa
 
 def results(
     folder: Path, chosen: Mapping[str, Target], seeds: int, trials: int, proving: int, jobs: int
-) -> dict[str, dict[str, Found]]:
+) -> dict[str, dict[str, TaskOutcome]]:
     """Return the outcomes of the searches, by target and task; searches missing in the folder run first."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {
@@ -71,7 +71,7 @@ def results(
     missing = {key: each for key, each in wanted.items() if not file_of(folder, *key, seeds, trials).exists()}
     with ProcessPoolExecutor(jobs) as pool:
         running = {
-            pool.submit(found, key[1], task, target, plan_for(target, seeds), trials, proving): key
+            pool.submit(search_task, key[1], task, target, plan_for(target, seeds), trials, proving): key
             for key, (task, target) in missing.items()
         }
         for number, done in enumerate(as_completed(running), 1):
@@ -81,13 +81,13 @@ def results(
             draft.rename(name)
             click.echo(f"{number} of {len(running)}: {' '.join(running[done])}", err=True)
     read = {
-        key: msgspec.json.decode(file_of(folder, *key, seeds, trials).read_bytes(), type=Found)
+        key: msgspec.json.decode(file_of(folder, *key, seeds, trials).read_bytes(), type=TaskOutcome)
         for key in wanted
     }
     return {name: {task: outcome for (on, task), outcome in read.items() if on == name} for name in chosen}
 
 
-def gains(outcomes: Mapping[str, Found], required: float) -> Iterator[tuple[str, bool]]:
+def gains(outcomes: Mapping[str, TaskOutcome], required: float) -> Iterator[tuple[str, bool]]:
     """Yield the lines of a target's table, and whether its requirement holds: so much is gained, or it is
     proven that less could be."""
     target = next(iter(outcomes.values())).target
@@ -115,7 +115,7 @@ def gains(outcomes: Mapping[str, Found], required: float) -> Iterator[tuple[str,
     yield f"  at most {space:.4f} in the space, {roofline:.4f} by the roofline", True
 
 
-def explorers(outcomes: Mapping[str, Found], trials: int) -> Iterator[tuple[str, bool]]:
+def explorers(outcomes: Mapping[str, TaskOutcome], trials: int) -> Iterator[tuple[str, bool]]:
     """Yield how explorers compare."""
     for name in EXPLORERS:
         shares = curves(outcomes.values(), name, trials)
@@ -132,7 +132,7 @@ def explorers(outcomes: Mapping[str, Found], trials: int) -> Iterator[tuple[str,
     )
 
 
-def ranks(outcomes: Mapping[str, Found]) -> Iterator[tuple[str, bool]]:
+def ranks(outcomes: Mapping[str, TaskOutcome]) -> Iterator[tuple[str, bool]]:
     """Yield the rank correlations of the models on tasks that they have not seen."""
     target = Target(DEFAULT)
     tasks = tasks_on(target)

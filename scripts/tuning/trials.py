@@ -39,7 +39,7 @@ class Searched(msgspec.Struct, frozen=True):
     guessed: list[int] = []
 
 
-class Found(msgspec.Struct, frozen=True):
+class TaskOutcome(msgspec.Struct, frozen=True):
     """What is known of a task on a target.
 
     Attributes:
@@ -144,9 +144,9 @@ def _bounds(family: ChoiceFamily) -> NDArray[np.float64]:
     return bounds
 
 
-def found(
+def search_task(
     name: str, task: Task, target: Target, plan: Sequence[tuple[str, int]], trials: int, proving: int
-) -> Found:
+) -> TaskOutcome:
     """Find out about a task.
 
     Args:
@@ -174,6 +174,6 @@ def found(
     )
     floor, count = subject.prove(proving, roofline)
     best = min(subject.measured.values())
-    return Found(
+    return TaskOutcome(
         target.name, name, len(subject.points), default_cycles, roofline, floor, best, count, searched
     )

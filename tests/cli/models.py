@@ -20,7 +20,7 @@ QUANTISED = {
 }
 POOL = {
     "kernel_shape": [5, 5]
-}  # its windows overlap too much for a pooling of sums, so it is a task of its own
+}  # its windows overlap too much for a pooling of sums, so it is a separate task
 
 
 def node(op: str, inputs: str, output: str, **attributes) -> NodeProto:

@@ -41,11 +41,11 @@ def test_a_network_on_a_board_gives_the_outputs_and_cycles_of_its_accelerator(ne
         out = tmp_path / f"{device[0]}.npz"
         result = done("run", network, "--json", "--output", out, "--device", *device)
         records[device[0]] = json.loads(result.stdout), dict(np.load(out))
-    (on_board, found), (simulated, wanted) = records["board"], records["cycle"]
+    (on_board, outputs), (simulated, wanted) = records["board"], records["cycle"]
     assert on_board["cycles"] == simulated["cycles"] > 0
-    assert found.keys() == wanted.keys()
+    assert outputs.keys() == wanted.keys()
     for name in wanted:
-        np.testing.assert_array_equal(found[name], wanted[name])
+        np.testing.assert_array_equal(outputs[name], wanted[name])
 
 
 def test_the_options_that_name_a_board_need_each_other(network, board):

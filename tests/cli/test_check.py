@@ -51,8 +51,10 @@ def test_a_segment_near_4_gib_is_refused_by_check_and_replay_alike(tmp_path):
     addresses = arrays["segment_addresses"].copy()
     addresses[-1] = (1 << 32) - (1 << 20)
     np.savez(tmp_path / "far.npz", **arrays | {"segment_addresses": addresses})
-    answers = [CliRunner().invoke(one, [str(tmp_path / "far.npz")]) for one in (command, replay)]
-    assert [one.exit_code for one in answers] == [2, 2]
+    answers = [
+        CliRunner().invoke(subcommand, [str(tmp_path / "far.npz")]) for subcommand in (command, replay)
+    ]
+    assert [answer.exit_code for answer in answers] == [2, 2]
     assert answers[0].stderr == answers[1].stderr
     assert "and the limit is 1073741824" in answers[0].stderr
 

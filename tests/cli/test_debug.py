@@ -106,8 +106,8 @@ def test_breakpoints_stop_the_run_and_can_be_deleted():
 def test_the_counters_at_the_end_are_those_of_the_run():
     counters = time_vector(VECTOR, REFERENCE_MEMORY).counters
     rows = [line.split() for line in shown("goto end", "counters").splitlines()[1:]]
-    found = {name: int(value.replace(",", "")) for name, value in rows}
-    assert found == counters
+    printed = {name: int(value.replace(",", "")) for name, value in rows}
+    assert printed == counters
 
 
 def test_the_path_lists_what_costs_most():

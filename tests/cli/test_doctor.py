@@ -29,10 +29,10 @@ def without_packages(monkeypatch):
 
 def test_installed_tools_are_listed_with_their_versions(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, {}, 70.0)
-    found = by_name()
-    assert found["yosys"].state == "Yosys 0.99"
-    assert found["ecppack"].state == "ecppack 9"
-    assert found["openFPGALoader"].state == "openFPGALoader v9"
+    report = by_name()
+    assert report["yosys"].state == "Yosys 0.99"
+    assert report["ecppack"].state == "ecppack 9"
+    assert report["openFPGALoader"].state == "openFPGALoader v9"
 
 
 def test_whatever_is_missing_has_a_command_that_installs_it(without_packages, monkeypatch):

@@ -51,7 +51,7 @@ def with_array(name: str, data: bytes) -> bytes:
 
 
 def refused(command, path: Path, *arguments: str) -> str:
-    """Return the one line with which a command refuses a file."""
+    """Return the line with which a command refuses a file."""
     outcome = CliRunner().invoke(command, [str(path), *arguments])
     assert outcome.exit_code == 2, (outcome.exit_code, outcome.output, outcome.exception)
     lines = [line for line in outcome.stderr.splitlines() if not line.startswith("no --input given")]

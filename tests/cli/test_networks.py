@@ -100,9 +100,9 @@ def test_inspect_tells_layers_and_what_stays_on_the_host(files):
 def test_run_writes_what_the_network_means(files, tmp_path, arguments):
     name, *options = arguments
     done("run", files / name, "--input", files / "in.npz", "--output", tmp_path / "out.npz", *options)
-    with np.load(tmp_path / "out.npz") as found:
-        assert found.files == ["y"]
-        np.testing.assert_array_equal(found["y"], expected())
+    with np.load(tmp_path / "out.npz") as outputs:
+        assert outputs.files == ["y"]
+        np.testing.assert_array_equal(outputs["y"], expected())
     assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
 
 
@@ -113,11 +113,11 @@ def test_a_part_of_a_network_is_compiled_and_run(files, tmp_path):
     np.savez(tmp_path / "in.npz", xq=pixels)
     for arguments in ((tmp_path / "part.vdla",), (files / "net.onnx", *cut)):
         done("run", *arguments, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
-        with np.load(tmp_path / "out.npz") as found:
-            assert found.files == ["rq", "pq"]
+        with np.load(tmp_path / "out.npz") as outputs:
+            assert outputs.files == ["rq", "pq"]
             part = load(model(), section=Section(("xq",), ("rq", "pq")))
             for name, array in interpret(part, {"xq": pixels}).items():
-                assert np.abs(found[name].astype(int) - array).max() <= 1
+                assert np.abs(outputs[name].astype(int) - array).max() <= 1
 
 
 def test_an_input_can_be_fixed_to_a_number(files, tmp_path):
@@ -128,13 +128,13 @@ def test_an_input_can_be_fixed_to_a_number(files, tmp_path):
     done("compile", files / "net.onnx", "-o", tmp_path / "fixed.vdla", *fixed)
     np.savez(tmp_path / "none.npz")
     np.savez(tmp_path / "all.npz", x=np.full(IMAGE.shape, 0.25, np.float32))
-    found = []
+    results = []
     for name, given in (("fixed.vdla", "none.npz"), ("net.vdla", "all.npz")):
         path = tmp_path / name if name == "fixed.vdla" else files / name
         done("run", path, "--input", tmp_path / given, "--output", tmp_path / "out.npz")
         with np.load(tmp_path / "out.npz") as out:
-            found.append(out["y"])
-    np.testing.assert_array_equal(*found)
+            results.append(out["y"])
+    np.testing.assert_array_equal(*results)
     said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--fix", "x")
     assert said == "--fix x is not of the form NAME=16000"
 
@@ -234,8 +234,8 @@ def test_a_float_model_is_quantised_by_samples(files, tmp_path):
     )
     done("run", tmp_path / "f.vdla", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
     real = interpret(load(float_model()), {"x": IMAGE})["y"]
-    with np.load(tmp_path / "out.npz") as found:
-        assert np.abs(found["y"] - real).max() < 0.1 * np.abs(real).max()
+    with np.load(tmp_path / "out.npz") as outputs:
+        assert np.abs(outputs["y"] - real).max() < 0.1 * np.abs(real).max()
 
 
 @pytest.mark.parametrize("options", [(), ("--errors",)])
@@ -263,8 +263,8 @@ def test_a_dynamic_shape_is_given(files, tmp_path):
         "--output",
         tmp_path / "out.npz",
     )
-    with np.load(tmp_path / "out.npz") as found:
-        np.testing.assert_array_equal(found["y"], expected())
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], expected())
     assert (
         refused("run", tmp_path / "d.onnx", "--shape", "x=1,one")
         == "--shape x=1,one is not of the form NAME=1,3,224,224"
@@ -313,8 +313,8 @@ def test_outputs_of_any_name_are_written(tmp_path):
         "--output",
         tmp_path / "out.npz",
     )
-    with np.load(tmp_path / "out.npz") as found:
-        assert found["file"].shape == (1, 5)
+    with np.load(tmp_path / "out.npz") as outputs:
+        assert outputs["file"].shape == (1, 5)
 
 
 def test_inspect_tells_what_a_module_holds(files):
@@ -337,5 +337,5 @@ def test_a_network_that_cannot_be_offloaded_stays_on_the_host(files, tmp_path):
         f"off; {cure}\n"
     ) in done("inspect", tmp_path / "x.vdla").stdout
     done("run", tmp_path / "x.vdla", "--input", files / "in.npz", "--output", tmp_path / "out.npz")
-    with np.load(tmp_path / "out.npz") as found:
-        np.testing.assert_array_equal(found["y"], expected())
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], expected())

@@ -24,29 +24,30 @@ BYTES = re.compile(r"\b\d{4,}\b")  # sizes of files
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Return a folder with the page's files and the module digits.vdla."""
-    made = tmp_path_factory.mktemp("page")
-    shutil.copy(ROOT / "examples/digits/digits.onnx", made)
+    directory = tmp_path_factory.mktemp("page")
+    shutil.copy(ROOT / "examples/digits/digits.onnx", directory)
     np.savez(
-        made / "training.npz", image=np.random.default_rng(0).normal(size=(4, 1, 1, 8, 8)).astype(np.float32)
+        directory / "training.npz",
+        image=np.random.default_rng(0).normal(size=(4, 1, 1, 8, 8)).astype(np.float32),
     )
     arguments = [
         "compile",
-        made / "digits.onnx",
+        directory / "digits.onnx",
         "--calibrate",
-        made / "training.npz",
+        directory / "training.npz",
         "--config",
         "tiny",
         "-o",
-        made / "digits.vdla",
+        directory / "digits.vdla",
     ]
     assert CliRunner().invoke(main, list(map(str, arguments))).exit_code == 0
-    module = (made / "digits.vdla").read_bytes()
-    (made / "empty.onnx").write_bytes(b"")
-    (made / "cut.vdla").write_bytes(module[:4000])
-    (made / "changed.vdla").write_bytes(module[:9000] + bytes([module[9000] ^ 1]) + module[9001:])
+    module = (directory / "digits.vdla").read_bytes()
+    (directory / "empty.onnx").write_bytes(b"")
+    (directory / "cut.vdla").write_bytes(module[:4000])
+    (directory / "changed.vdla").write_bytes(module[:9000] + bytes([module[9000] ^ 1]) + module[9001:])
     for name, arrays in INPUTS.items():
-        np.savez(made / name, **arrays)
-    return made
+        np.savez(directory / name, **arrays)
+    return directory
 
 
 def test_the_page_quotes_messages():

@@ -1,4 +1,4 @@
-"""`vdla ops`: the table of operators is that of the code."""
+"""`vdla ops`: the table of operators agrees with the code."""
 
 import json
 
@@ -24,37 +24,37 @@ from vdla.compiler.network.support import (
 )
 from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
 
-WIDTH = max(len(one.op) for one in imported())
+WIDTH = max(len(operator.op) for operator in imported())
 
 
 def table() -> dict[str, tuple[str, str]]:
-    return {one.op: (one.on, one.condition) for one in imported()}
+    return {operator.op: (operator.on, operator.condition) for operator in imported()}
 
 
 def test_every_operator_that_is_imported_is_listed_once():
-    names = [one.op for one in imported()]
+    names = [operator.op for operator in imported()]
     added = (f"{domain}.{op}".lstrip(".") for domain, operators in OF_DOMAINS.items() for op in operators)
     assert sorted(names) == sorted({*IMPORTERS, "Constant", *added})
-    assert [one.op for one in offloaded()] == sorted(OPERATORS)
+    assert [operator.op for operator in offloaded()] == sorted(OPERATORS)
 
 
 def test_every_lowering_states_its_conditions():
     assert set(RULES) == {*FORMS, "Relu", "Clip"}
     assert set(FORMS) - {CHANGE, PAIRED} <= set(table())
-    assert all(one.condition for one in offloaded())
+    assert all(operator.condition for operator in offloaded())
 
 
 def test_conditions_are_the_rules_that_reasons_are_made_of():
-    found = table()
+    rows = table()
     for op, rules in RULES.items():
         if op == CHANGE:  # Add, Mul, Sub and others with constants
             continue
-        own = [rule.takes for rule in rules if rule not in COMMON]
+        conditions = [rule.takes for rule in rules if rule not in COMMON]
         name = "MatMul" if op == PAIRED else op
-        assert op in (*MOVES, "DequantizeLinear") or all(text in found[name][1] for text in own)
+        assert op in (*MOVES, "DequantizeLinear") or all(text in rows[name][1] for text in conditions)
     assert all(rule.takes in shared_conditions() for rule in (*COMMON, *CONFIGURATION))
-    for one in offloaded():
-        assert one.condition.endswith("; ".join(rule.takes for rule in OPERATORS[one.op].rules))
+    for operator in offloaded():
+        assert operator.condition.endswith("; ".join(rule.takes for rule in OPERATORS[operator.op].rules))
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_conditions_are_the_rules_that_reasons_are_made_of():
     ],
 )
 def test_where_an_operator_runs(op, on):
-    found, condition = table()[op]
-    assert found == on
+    place, condition = table()[op]
+    assert place == on
     assert bool(condition) is (op != "Softmax")
 
 
 def test_what_runs_on_the_host_is_there():
     others = {"CastLike", "Upsample"}  # which become Cast and Resize
     assert {op for op, (on, _) in table().items() if on == HOST and "." not in op} - others <= set(ON_HOST)
-    assert {one.op for one in offloaded()} <= set(ON_HOST)
+    assert {operator.op for operator in offloaded()} <= set(ON_HOST)
 
 
 def test_it_prints_the_table_and_json():
@@ -91,6 +91,6 @@ def test_it_prints_the_table_and_json():
     assert lines[0].split() == ["operator", "on", "condition"]
     assert f"{'ArgMax':{WIDTH}}  host" in lines
     assert f"{'Abs':{WIDTH}}  accelerator  {TABULATED}" in lines
-    found = json.loads(CliRunner().invoke(main, ["ops", "--json"]).stdout)
-    assert found["onnx"][0] == {"op": "Abs", "on": "accelerator", "condition": TABULATED}
-    assert [one["op"] for one in found["integer"]] == sorted(OPERATORS)
+    printed = json.loads(CliRunner().invoke(main, ["ops", "--json"]).stdout)
+    assert printed["onnx"][0] == {"op": "Abs", "on": "accelerator", "condition": TABULATED}
+    assert [operator["op"] for operator in printed["integer"]] == sorted(OPERATORS)

@@ -57,8 +57,8 @@ def compiled(files: Path, *options: str) -> list[str]:
 
 def row(lines: list[str], text: str) -> str:
     """Return the only line with a text."""
-    (found,) = (line for line in lines if text in line)
-    return found
+    (match,) = (line for line in lines if text in line)
+    return match
 
 
 def test_an_output_that_lost_its_meaning_is_told_by_compile_and_run(files):
@@ -72,9 +72,9 @@ def test_layers_stay_in_float_by_default_and_the_module_says_which(files):
     lines = compiled(files)
     assert "LOST" not in "".join(lines)
     assert " in float for 10 dB, " in row(lines, "in float for")
-    found = json.loads(done("run", files / "detector.vdla", "--json").stdout)["summary"]["fidelity"]
-    assert found["kept"]
-    assert found["outputs"][0]["decibels"] is None or found["outputs"][0]["decibels"] >= 10
+    fidelity = json.loads(done("run", files / "detector.vdla", "--json").stdout)["summary"]["fidelity"]
+    assert fidelity["kept"]
+    assert fidelity["outputs"][0]["decibels"] is None or fidelity["outputs"][0]["decibels"] >= 10
 
 
 def test_python_tells_the_same(files):

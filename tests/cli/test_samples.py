@@ -17,16 +17,16 @@ OPEN = float_model(shape=("N", 1, "h", "w"))
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Return a folder with models, inputs, samples and a module."""
-    made = made_in(tmp_path_factory.mktemp("samples"))
-    (made / "open.onnx").write_bytes(OPEN.SerializeToString())
-    with np.load(made / "samples.npz") as samples:
+    folder = made_in(tmp_path_factory.mktemp("samples"))
+    (folder / "open.onnx").write_bytes(OPEN.SerializeToString())
+    with np.load(folder / "samples.npz") as samples:
         stack = samples["x"]
-    np.save(made / "stack.npy", stack[:, 0])
-    np.savez(made / "unnamed.npz", stack)
-    (made / "folder").mkdir()
+    np.save(folder / "stack.npy", stack[:, 0])
+    np.savez(folder / "unnamed.npz", stack)
+    (folder / "folder").mkdir()
     for number, image in enumerate(stack):
-        np.save(made / "folder" / f"{number}.npy", image)
-    return made
+        np.save(folder / "folder" / f"{number}.npy", image)
+    return folder
 
 
 @pytest.mark.parametrize("given", ["samples.npz", "stack.npy", "unnamed.npz", "folder"])
@@ -56,16 +56,16 @@ def test_several_samples_run_one_after_the_other(files, tmp_path):
     for number in range(3):
         done(*arguments, files / "folder" / f"{number}.npy", "--output", tmp_path / "one.npy")
         single.append(np.load(tmp_path / "one.npy"))
-    with np.load(tmp_path / "all.npz") as found:
-        np.testing.assert_array_equal(found["y"], np.concatenate(single))
+    with np.load(tmp_path / "all.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], np.concatenate(single))
     assert json.loads(done(*arguments, files / "stack.npy", "--json").stdout)["runs"] == 3
 
 
 def test_an_npy_file_holds_the_only_output(files, tmp_path):
     done("run", files / "net.vdla", "--input", files / "in.npz", "--output", tmp_path / "o.npy")
     done("run", files / "net.vdla", "--input", files / "in.npz", "--output", tmp_path / "o.npz")
-    with np.load(tmp_path / "o.npz") as found:
-        np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), found["y"])
+    with np.load(tmp_path / "o.npz") as outputs:
+        np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), outputs["y"])
     part = ("--config", "tiny", "--inputs", "xq", "--outputs", "rq,pq")
     said = refused("run", files / "net.onnx", *part, "--output", tmp_path / "two.npy")
     assert (
@@ -92,12 +92,12 @@ def test_images_are_samples_and_inputs(files, tmp_path):
         Image.fromarray(image).save(tmp_path / "images" / f"{number}.png")
     np.save(tmp_path / "scaled.npy", (pixels[:, None] / np.float32(255) - np.float32(0.5)) / np.float32(0.25))
     scale = ("--image-mean", "0.5", "--image-std", "0.25")
-    found = []
+    outputs = []
     for given, options in ((tmp_path / "images", scale), (tmp_path / "scaled.npy", ())):
         arguments = ("run", files / "float.onnx", "--config", "tiny", "--calibrate", given, *options)
         done(*arguments, "--input", given, "--output", tmp_path / "o.npy")
-        found.append(np.load(tmp_path / "o.npy"))
-    np.testing.assert_allclose(*found, atol=1e-5)
+        outputs.append(np.load(tmp_path / "o.npy"))
+    np.testing.assert_allclose(*outputs, atol=1e-5)
     Image.fromarray(np.zeros((20, 30, 3), np.uint8)).save(tmp_path / "large.png")
     ran = done("run", files / "net.vdla", "--input", tmp_path / "large.png", "--image-preset", "unit")
     assert ran.stderr == f"{tmp_path}/large.png: an image of 30 x 20 pixels was scaled and cropped to 8 x 8\n"
@@ -149,13 +149,13 @@ def test_a_recording_is_cut_into_windows(tmp_path):
 def test_a_fixed_input_may_stand_in_the_samples(files, tmp_path):
     nodes = [node("Mul", "x gain", "a"), *float_model().graph.node]
     nodes[1].input[0] = "a"
-    made = float_model()
-    del made.graph.node[:]
-    made.graph.node.extend(nodes)
-    gain = made.graph.input.add()
-    gain.CopyFrom(made.graph.input[0])
+    network = float_model()
+    del network.graph.node[:]
+    network.graph.node.extend(nodes)
+    gain = network.graph.input.add()
+    gain.CopyFrom(network.graph.input[0])
     gain.name = "gain"
-    (tmp_path / "gain.onnx").write_bytes(made.SerializeToString())
+    (tmp_path / "gain.onnx").write_bytes(network.SerializeToString())
     np.savez(tmp_path / "s.npz", x=IMAGE[None], gain=np.full((1, 1, 8, 8), 2.0))
     arguments = ("compile", tmp_path / "gain.onnx", "--config", "tiny", "--calibrate", tmp_path / "s.npz")
     done(*arguments, "--fix", "gain=2")

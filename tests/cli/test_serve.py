@@ -20,8 +20,8 @@ WITH_TLS = (
 def address(tmp_path_factory) -> str:
     """Return the address of a server with TLS and tokens."""
     folder = tmp_path_factory.mktemp("serve")
-    with serving(folder, *secure_options(folder, "alice")) as one:
-        yield one.address(secure(folder, "alice"))
+    with serving(folder, *secure_options(folder, "alice")) as server:
+        yield server.address(secure(folder, "alice"))
 
 
 def test_run_prints_the_cycles_and_outputs_of_the_local_device(address, tmp_path):
@@ -120,10 +120,10 @@ def test_an_address_that_cannot_be_served_is_one_line(options, message):
 
 
 def test_an_address_in_use_is_one_line(tmp_path):
-    with serving(tmp_path, "--insecure") as one:
-        message = refused("serve", "--insecure", "--listen", f"127.0.0.1:{one.port}")
+    with serving(tmp_path, "--insecure") as server:
+        message = refused("serve", "--insecure", "--listen", f"127.0.0.1:{server.port}")
     assert message.startswith(
-        f"127.0.0.1:{one.port} cannot be served: the address is not of this machine or in use"
+        f"127.0.0.1:{server.port} cannot be served: the address is not of this machine or in use"
     )
 
 

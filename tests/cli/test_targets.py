@@ -61,11 +61,11 @@ def test_a_module_records_memory_and_clock(folder):
 
 
 def test_a_module_runs_with_its_own_memory_and_clock_unless_told_otherwise(folder):
-    own, told = ran(folder / "far.vdla"), ran(folder / "far.vdla", "--latency", 64, "--clock", 100)
-    assert own["seconds"] == pytest.approx(own["cycles"] / 50e6)
+    untold, told = ran(folder / "far.vdla"), ran(folder / "far.vdla", "--latency", 64, "--clock", 100)
+    assert untold["seconds"] == pytest.approx(untold["cycles"] / 50e6)
     assert told["seconds"] == pytest.approx(told["cycles"] / 100e6)
-    assert told["cycles"] < own["cycles"]
-    assert ran(folder / "far.vdla", "--depth", 1)["cycles"] > own["cycles"]
+    assert told["cycles"] < untold["cycles"]
+    assert ran(folder / "far.vdla", "--depth", 1)["cycles"] > untold["cycles"]
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ def test_a_run_says_where_its_clock_is_from(folder, settings, options, text):
 
 @pytest.mark.parametrize(("source", "word"), [("estimated", "estimated"), ("extrapolated", "extrapolated: ")])
 def test_a_time_at_an_estimated_clock_is_shown_with_its_interval_and_its_limit(folder, source, word):
-    found = estimated_clock(TINY, "ecp5")
-    settings = ("--set", f"clock_mhz={found.mhz}", "--set", f"clock_source={source}")
+    clock = estimated_clock(TINY, "ecp5")
+    settings = ("--set", f"clock_mhz={clock.mhz}", "--set", f"clock_source={source}")
     written = invoke("config", "tiny", *settings, "-o", folder / "estimated.toml")
     assert written.exit_code == 0, written.stderr
     file = folder / f"{source}.vdla"
     compiled = invoke("compile", folder / "net.onnx", "-o", file, "--config", folder / "estimated.toml")
-    limit = f"{found.low:g} to {found.high:g} MHz, limited by {found.limited_by}), "
+    limit = f"{clock.low:g} to {clock.high:g} MHz, limited by {clock.limited_by}), "
     shown = invoke("run", file, "--device", "cycle").stdout
     for text in (compiled.stdout, shown, str(api.load(file).summary())):
-        assert f" at {found.mhz:g} MHz ({word}" in text
+        assert f" at {clock.mhz:g} MHz ({word}" in text
         assert limit in text
     assert limit not in invoke("run", file, "--device", "cycle", "--clock", 9).stdout
 

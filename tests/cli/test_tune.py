@@ -66,10 +66,10 @@ def test_a_tuning_says_what_it_reached_and_how_to_use_it(tuned):
         assert f" ms {part}" in log
     assert use == "use it: vdla compile net.onnx --config tiny -o net.vdla --tuned log"
     assert done.stderr.startswith("0 of 24 trials")
-    found = read_log(place / "log").records
-    assert {one.target for one in found} == {"tiny"}
-    assert max(one.trial for one in found) == 24
-    assert {one.seed for one in found if one.trial} == {3}
+    records = read_log(place / "log").records
+    assert {entry.target for entry in records} == {"tiny"}
+    assert max(entry.trial for entry in records) == 24
+    assert {entry.seed for entry in records if entry.trial} == {3}
 
 
 def test_the_same_command_measures_nothing_again_and_more_trials_go_on(tuned, folder):
@@ -84,7 +84,7 @@ def test_the_same_command_measures_nothing_again_and_more_trials_go_on(tuned, fo
 def test_what_is_tuned_is_compiled(tuned, folder):
     done = invoke("compile", "net.onnx", "-o", "net.vdla", "--config", "tiny", "--tuned", tuned[0] / "log")
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("tuned")]
-    count = len({one.task for one in read_log(tuned[0] / "log").records})
+    count = len({entry.task for entry in read_log(tuned[0] / "log").records})
     assert said == f"tuned: {count} of {count} tasks by {tuned[0] / 'log'}"
 
 
@@ -100,13 +100,15 @@ def test_the_command_that_uses_the_log_works_as_printed(folder):
 
 
 def test_records_name_the_layers_and_the_network(tuned):
-    found = read_log(tuned[0] / "log").records
-    own = [one for one in found if one.explorer == "default"]
-    assert all(one.layers for one in own)
-    together = [one for one in found if one.network]
-    assert {one.task: one.layers for one in own} == {one.task: one.layers for one in together}
-    assert {one.model for one in together} == {"net.onnx"}
-    assert all(one.before >= one.cycles for one in together)
+    records = read_log(tuned[0] / "log").records
+    defaults = [entry for entry in records if entry.explorer == "default"]
+    assert all(entry.layers for entry in defaults)
+    together = [entry for entry in records if entry.network]
+    assert {entry.task: entry.layers for entry in defaults} == {
+        entry.task: entry.layers for entry in together
+    }
+    assert {entry.model for entry in together} == {"net.onnx"}
+    assert all(entry.before >= entry.cycles for entry in together)
 
 
 def test_a_torn_log_goes_on(tuned, folder):
@@ -129,7 +131,7 @@ def test_a_torn_settlement_is_settled_again(tuned, folder):
 def test_without_settling_the_log_has_trials_alone(folder):
     done = tune("--trials", 4, "--no-settle")
     assert "net.onnx on tiny: " not in done.stdout
-    assert {one.network for one in read_log(folder / "log").records} == {""}
+    assert {entry.network for entry in read_log(folder / "log").records} == {""}
 
 
 @pytest.mark.parametrize(
@@ -194,10 +196,9 @@ def test_an_interrupted_tuning_ends_at_once_keeps_everything_and_says_how_to_go_
     os.killpg(process.pid, signal.SIGINT)
     errors = process.communicate(timeout=30)[1]
     assert process.returncode == 130
-    found = read_log(log)
-    assert not found.torn
+    kept = read_log(log)
+    assert not kept.torn
     assert (
-        f"log keeps {len(found.records)} records; the same command goes on from there\ninterrupted\n"
-        in errors
+        f"log keeps {len(kept.records)} records; the same command goes on from there\ninterrupted\n" in errors
     )
     assert "Traceback" not in errors

@@ -33,7 +33,9 @@ def records(**changes):
     _, parted = parts_of(cached_graph(Source(model().SerializeToString())), TARGET)
     spaces = [space_of(task, TARGET) for task in tasks_of(parted)]
     chosen = [space for space in spaces if len(space) > 1]
-    return [record(9, task=str(one.task), choice=choice_to_json(one.choice(1)), **changes) for one in chosen]
+    return [
+        record(9, task=str(space.task), choice=choice_to_json(space.choice(1)), **changes) for space in chosen
+    ]
 
 
 def compiled(*arguments: object):

@@ -177,14 +177,14 @@ def test_the_timeline_of_a_module_is_that_of_its_run_and_names_its_layers(module
     files = [[tmp_path / f"{name}.json", tmp_path / f"{name}-2.json"] for name in "ab"]
     assert len(list(tmp_path.iterdir())) == 4
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
-    layers = [one for one in json.loads(ran.stdout)["layers"] if one["cycles"]]
+    layers = [layer for layer in json.loads(ran.stdout)["layers"] if layer["cycles"]]
     events = [event for path in files[0] for event in json.loads(path.read_text())["traceEvents"]]
-    own = [event for event in events if event["ph"] == "X" and event["tid"] == Lane.LAYERS]
-    assert [(one["name"], one["args"]["operator"], one["dur"]) for one in own] == [
-        (one["name"], one["op"], one["cycles"]) for one in layers
+    slices = [event for event in events if event["ph"] == "X" and event["tid"] == Lane.LAYERS]
+    assert [(event["name"], event["args"]["operator"], event["dur"]) for event in slices] == [
+        (layer["name"], layer["op"], layer["cycles"]) for layer in layers
     ]
     named = {event["args"]["layer"] for event in events if "layer" in event.get("args", {})}
-    assert named == {one["name"] for one in layers}
+    assert named == {layer["name"] for layer in layers}
     slow, fast = (
         json.loads(files[0][0].read_text())["otherData"]["cycles"],
         invoke(trace, module, "--text", "-o", tmp_path / "c.txt", "--latency", 1).stderr,

@@ -85,14 +85,14 @@ def test_the_default_of_every_version_of_vta_is_the_preset(write, values):
 )
 def test_a_key_sets_its_parameter_and_no_other(write, key, exponent):
     blocks = dict.fromkeys(BLOCKS, 4)
-    found = read(write(without("LOG_BLOCK") | blocks | {key: exponent})).config
-    assert parameters(found) == parameters(VTA) | {VTA_KEYS[key]: 1 << exponent}
+    config = read(write(without("LOG_BLOCK") | blocks | {key: exponent})).config
+    assert parameters(config) == parameters(VTA) | {VTA_KEYS[key]: 1 << exponent}
 
 
 def test_a_batch_and_a_block_are_imported(write):
-    found = read(write(DEFAULT | {"LOG_BATCH": 1, "LOG_BLOCK": 3})).config
-    assert (found.batch, found.block_in, found.block_out) == (2, 8, 8)
-    assert found == from_vta_json(json.dumps(DEFAULT | {"LOG_BATCH": 1, "LOG_BLOCK": 3}), "vta_config.json")
+    config = read(write(DEFAULT | {"LOG_BATCH": 1, "LOG_BLOCK": 3})).config
+    assert (config.batch, config.block_in, config.block_out) == (2, 8, 8)
+    assert config == from_vta_json(json.dumps(DEFAULT | {"LOG_BATCH": 1, "LOG_BLOCK": 3}), "vta_config.json")
 
 
 def test_every_key_without_a_meaning_is_reported_with_the_reason(write):

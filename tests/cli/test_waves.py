@@ -38,10 +38,10 @@ def test_run_writes_a_waveform_of_each_launch(module, tmp_path):
     files = sorted(tmp_path.iterdir())
     assert (tmp_path / "w.vcd") in files
     assert all(f"{path}: open it in" in done.stderr for path in files)
-    found = read_vcd(tmp_path / "w.vcd")
-    assert found.cycles == (30, 50)
-    assert "TOP.device_top.core.datapath.load_unit.gate.start" in found.signals
-    assert "busy" in " ".join(found.signals)
+    waveform = read_vcd(tmp_path / "w.vcd")
+    assert waveform.cycles == (30, 50)
+    assert "TOP.device_top.core.datapath.load_unit.gate.start" in waveform.signals
+    assert "busy" in " ".join(waveform.signals)
 
 
 @pytest.mark.slow

@@ -51,8 +51,8 @@ EMITTED = cache(verilog.emit)
 
 @pytest.fixture(params=COMMANDS)
 def write(request, inputs, monkeypatch):
-    """Return a function that has a command write into a folder. Verilog is emitted once: Yosys writes larger
-    files of its own."""
+    """Return a function that has a command write into a folder. Verilog is emitted once: Yosys itself writes
+    larger files."""
     monkeypatch.setattr(verilog, "emit", EMITTED)
     options, name = COMMANDS[request.param]
     return lambda folder: invoke(*options.format(inputs).split(), folder / name)

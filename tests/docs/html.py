@@ -46,14 +46,14 @@ class Site:
 
     def remote_resources(self) -> list[str]:
         """Return what the pages and style sheets load from a network."""
-        found = [
+        resources = [
             f"{name}: {url}"
             for name, page in self.pages.items()
             for url in (*_resources(page), *_urls(page.decode()))
             if _is_remote(url)
         ]
         sheets = ((path, path.read_text()) for path in sorted(self.folder.rglob("*.css")))
-        return found + [
+        return resources + [
             f"{path.name}: {url}" for path, text in sheets for url in _urls(text) if _is_remote(url)
         ]
 
@@ -63,7 +63,7 @@ class Site:
         return json.loads(text[text.index("(") + 1 : text.rindex(")")])
 
 
-def found(index: dict[str, Any], stem: str) -> set[str]:
+def pages_with(index: dict[str, Any], stem: str) -> set[str]:
     """Return the pages that hold a word, by its stem as Sphinx forms it."""
     numbers = [index[where].get(stem, []) for where in ("terms", "titleterms")]
     return {

@@ -32,13 +32,13 @@ def links(page: str) -> list[str]:
 
 def anchors(page: str) -> set[str]:
     """Return the anchors of a page's headings, as GitHub forms them."""
-    found: set[str] = set()
+    slugs: set[str] = set()
     for match in HEADING.finditer(prose(page)):
         text = LINK.sub(lambda link: link[0][1:].partition("]")[0], match["text"]).lower()
         slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
-        count = sum(1 for anchor in found if re.fullmatch(rf"{re.escape(slug)}(-\d+)?", anchor))
-        found.add(f"{slug}-{count}" if slug in found else slug)
-    return found
+        count = sum(1 for anchor in slugs if re.fullmatch(rf"{re.escape(slug)}(-\d+)?", anchor))
+        slugs.add(f"{slug}-{count}" if slug in slugs else slug)
+    return slugs
 
 
 def broken_links(path: Path) -> list[str]:
@@ -53,8 +53,8 @@ def _resolves(path: Path, target: str) -> bool:
 
 
 def commands(text: str, *others: str) -> Iterator[list[str]]:
-    """Yield the commands of a fenced block without a language, split into words: those of vdla, Python, and
-    `others`."""
+    """Yield the commands of a fenced block without a language, split into words: commands of vdla,
+    Python and `others`."""
     for line in text.splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
         if words and words[0] in ("vdla", "python", *others):

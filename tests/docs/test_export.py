@@ -1,4 +1,4 @@
-"""docs/export.md: its commands run, its C compiles, and its tables are those of the sources."""
+"""docs/export.md: its commands run, its C compiles, and its tables agree with the sources."""
 
 import os
 import subprocess
@@ -37,11 +37,11 @@ def run(words: list[str], folder: Path) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Return a folder in which the commands of the page have run."""
-    made = tmp_path_factory.mktemp("page")
+    directory = tmp_path_factory.mktemp("page")
     for name in ("examples", "scripts"):
-        (made / name).symlink_to(ROOT / name)
+        (directory / name).symlink_to(ROOT / name)
     printed = [
-        run(words, made)
+        run(words, directory)
         for block in blocks(PAGE)
         for words in commands(block.text, "make")
         if not block.language
@@ -49,7 +49,7 @@ def folder(tmp_path_factory) -> Path:
     assert len(printed) == 5
     assert "VDLA_OK" in printed[-1]
     assert printed[-1].endswith("greatest differences: scores 0\n")
-    return made
+    return directory
 
 
 def test_the_program_of_the_page_is_compiled_and_linked(folder):
@@ -79,8 +79,8 @@ def test_the_page_has_every_operator_with_its_promise():
     bounds = {op: f"at most {units} units in the last place" for op, units in ULP.items()}
     bounds |= {op: f"{bounds[op]} of the greatest element" for op in OF_THE_GREATEST}
     bounds |= dict.fromkeys(INTEGERS_BY_ONE, "integers differ by at most one")
-    found = {op: promise for promise, cell in LISTED.items() for op in CODE.findall(cell)}
-    assert found == {op: bounds.get(op, "exact") for op in (*FORMS, *VIEWS)}
+    promises = {op: promise for promise, cell in LISTED.items() for op in CODE.findall(cell)}
+    assert promises == {op: bounds.get(op, "exact") for op in (*FORMS, *VIEWS)}
     assert all(ops == sorted(ops) for ops in map(CODE.findall, LISTED.values()))
 
 

@@ -15,9 +15,9 @@ NOT_RUN = ("digits.py", "not run")  # PyTorch is not among the packages
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a folder in which the commands find the examples."""
-    made = tmp_path_factory.mktemp("from_pytorch")
-    (made / "examples").symlink_to(ROOT / "examples")
-    return made
+    directory = tmp_path_factory.mktemp("from_pytorch")
+    (directory / "examples").symlink_to(ROOT / "examples")
+    return directory
 
 
 def test_the_commands_and_the_program_of_the_page_run_in_its_order(folder):

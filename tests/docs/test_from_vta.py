@@ -1,4 +1,4 @@
-"""docs/from_vta.md: its commands and programs run, and its tables are those of the sources."""
+"""docs/from_vta.md: its commands and programs run, and its tables agree with the sources."""
 
 import os
 import subprocess
@@ -26,10 +26,10 @@ VECTORS = sorted((ROOT / "tests" / "vectors" / "vta").glob("*.npz"))
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Return a folder in which the commands find the files of the repository that they read."""
-    made = tmp_path_factory.mktemp("from_vta")
-    (made / "examples").symlink_to(ROOT / "examples")
-    (made / "tests").symlink_to(ROOT / "tests")
-    return made
+    directory = tmp_path_factory.mktemp("from_vta")
+    (directory / "examples").symlink_to(ROOT / "examples")
+    (directory / "tests").symlink_to(ROOT / "tests")
+    return directory
 
 
 def run(words: list[str], folder: Path) -> str:

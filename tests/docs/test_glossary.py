@@ -1,4 +1,4 @@
-"""docs/glossary.md: its terms are those of the other pages, and each link leads to a section with the term."""
+"""docs/glossary.md: its terms occur on the other pages, and each link leads to a section with the term."""
 
 import re
 

@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 import vdla
-from tests.docs.html import Site, found
+from tests.docs.html import Site, pages_with
 from tests.docs.pages import ROOT, paths
 
 CONFIGURATION = ROOT / "docs" / "site"
@@ -111,8 +111,8 @@ def planted(folder: Path, body: str, style: str = "") -> Site:
 )
 def test_a_dead_link_is_noticed(tmp_path, target, resolves):
     (tmp_path / "site").mkdir()
-    found = planted(tmp_path / "site", f'<a href="{target}">x</a>').dead_links()
-    assert found == ([] if resolves else [f"page.html: {target}"])
+    links = planted(tmp_path / "site", f'<a href="{target}">x</a>').dead_links()
+    assert links == ([] if resolves else [f"page.html: {target}"])
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ def test_a_broken_reference_ends_the_build(tmp_path):
     ],
 )
 def test_the_search_knows_the_words_of_a_page(site, stem, page):
-    assert page in found(site.index(), stem)
+    assert page in pages_with(site.index(), stem)
 
 
 def test_the_search_knows_what_is_no_word_of_a_page(site):
-    assert found(site.index(), "nonesuch") == set()
+    assert pages_with(site.index(), "nonesuch") == set()
 
 
 def test_the_reference_has_the_public_names(site):
@@ -188,18 +188,18 @@ def test_the_reference_has_the_public_names(site):
 def test_the_search_works_in_a_browser(site, running):
     from tests.explore.report.browser import opened
 
-    with opened(running, site.folder / FIRST, ready=".sidebar-search") as one:
-        one.page.fill(".sidebar-search", "requantise store")
-        one.page.press(".sidebar-search", "Enter")
-        one.page.get_by_text("Search finished").wait_for()
-        results = one.page.locator("ul.search a")
+    with opened(running, site.folder / FIRST, ready=".sidebar-search") as browser:
+        browser.page.fill(".sidebar-search", "requantise store")
+        browser.page.press(".sidebar-search", "Enter")
+        browser.page.get_by_text("Search finished").wait_for()
+        results = browser.page.locator("ul.search a")
         assert "Instruction set" in results.all_inner_texts()
         results.get_by_text("Instruction set", exact=True).click()
-        one.page.wait_for_url("**/docs/isa.html*")
-        assert one.page.locator("h1").inner_text().startswith("Instruction set")
-        one.page.goto(f"{(site.folder / 'search.html').as_uri()}?q=nonesuch")
-        one.page.get_by_text("did not match any documents").wait_for()
-        assert one.complaints == []
+        browser.page.wait_for_url("**/docs/isa.html*")
+        assert browser.page.locator("h1").inner_text().startswith("Instruction set")
+        browser.page.goto(f"{(site.folder / 'search.html').as_uri()}?q=nonesuch")
+        browser.page.get_by_text("did not match any documents").wait_for()
+        assert browser.complaints == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -209,17 +209,17 @@ def test_the_search_works_in_a_browser(site, running):
 def test_a_page_fits_windows_in_its_colours(site, running, name, scheme):
     from tests.explore.report.browser import opened
 
-    with opened(running, site.folder / name, WIDTHS[0], scheme, ready="article") as one:
+    with opened(running, site.folder / name, WIDTHS[0], scheme, ready="article") as browser:
         for width in WIDTHS:
-            one.page.set_viewport_size({"width": width, "height": 900})
-            assert (width, one.page.evaluate("document.documentElement.scrollWidth")) == (width, width)
+            browser.page.set_viewport_size({"width": width, "height": 900})
+            assert (width, browser.page.evaluate("document.documentElement.scrollWidth")) == (width, width)
         colours = (
-            one.page.evaluate(f"getComputedStyle(document.body).{name}")
+            browser.page.evaluate(f"getComputedStyle(document.body).{name}")
             for name in ("backgroundColor", "color")
         )
         background, text = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
         assert (background < text) == (scheme == "dark")
-        assert one.complaints == []
+        assert browser.complaints == []
 
 
 def test_every_page_fits_a_narrow_window_and_asks_no_network(site, running):

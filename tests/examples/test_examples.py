@@ -21,8 +21,8 @@ def test_an_example_runs_on_the_simulators_in_any_order_of_the_units(name):
         *(FunctionalDevice(module.CONFIG, DRAM_BYTES, seed) for seed in (None, 0, 1, 2)),
     )
     for device in devices:
-        found, expected = module.run(device)
-        assert found.tolist() == expected.tolist()
+        actual, expected = module.run(device)
+        assert actual.tolist() == expected.tolist()
 
 
 def test_virtual_threads_run_on_the_rtl():
@@ -30,12 +30,12 @@ def test_virtual_threads_run_on_the_rtl():
     from vdla.runtime.devices.rtl.device import RtlDevice
 
     module = load("virtual_threads")
-    found, expected = module.run(RtlDevice(module.CONFIG, DRAM_BYTES, optimise=Optimise.BUILD))
-    assert found.tolist() == expected.tolist()
+    actual, expected = module.run(RtlDevice(module.CONFIG, DRAM_BYTES, optimise=Optimise.BUILD))
+    assert actual.tolist() == expected.tolist()
 
 
 def test_pages_show_every_stage():
     titles = {
         name: [title for title, _ in load(name).pages()] for name in ("matrix_multiply", "virtual_threads")
     }
-    assert [len(found) for found in titles.values()] == [5, 3]
+    assert [len(listed) for listed in titles.values()] == [5, 3]

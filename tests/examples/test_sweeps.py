@@ -31,10 +31,10 @@ def buildable(point):
 )
 def test_an_example_has_the_points_that_it_says(name, points, most_refused):
     path = FOLDER / f"{name}.toml"
-    found = space_of(read(path), Target()).points()
-    assert len(found) == points
+    accelerators = space_of(read(path), Target()).points()
+    assert len(accelerators) == points
     assert f"{points:,} accelerators" in path.read_text()
-    assert sum(not buildable(point) for point in found) <= most_refused
+    assert sum(not buildable(point) for point in accelerators) <= most_refused
 
 
 def test_the_layers_of_the_example_are_five():
@@ -44,10 +44,10 @@ def test_the_layers_of_the_example_are_five():
 
 def test_the_example_with_tuning_tunes_two_layers_without_a_log():
     path = FOLDER / "tuned.toml"
-    found = read(path)
-    assert found.tune is not None
-    assert found.tune.log is None
-    assert [workload.name for workload in workloads_of(found, FOLDER)] == [
+    sweep = read(path)
+    assert sweep.tune is not None
+    assert sweep.tune.log is None
+    assert [workload.name for workload in workloads_of(sweep, FOLDER)] == [
         "3x3 at 14x14",
         "depthwise at 28x28",
     ]
@@ -59,12 +59,12 @@ def test_the_clocks_of_the_example_differ_and_name_the_unit_that_limits():
     clocks = {}
     for point in space_of(read(path), base).points():
         values = dict(point.values)
-        found = silicon_of(with_values(base, values).config)
-        assert found.mhz_low <= found.mhz <= found.mhz_high
-        clocks[tuple(values.values())] = found
-    assert len({found.mhz for found in clocks.values()}) > 24
+        silicon = silicon_of(with_values(base, values).config)
+        assert silicon.mhz_low <= silicon.mhz <= silicon.mhz_high
+        clocks[tuple(values.values())] = silicon
+    assert len({silicon.mhz for silicon in clocks.values()}) > 24
     for block_in, block_out, lanes, stages in clocks:
-        one, two = (clocks[block_in, block_out, lanes, stages] for stages in (1, 2))
-        assert one.limited_by == "compute_unit.pipeline"
-        assert two.limited_by.startswith(("compute_unit", "load_unit", "store_unit"))
-        assert two.mhz > 1.4 * one.mhz
+        single_stage, two_stages = (clocks[block_in, block_out, lanes, stages] for stages in (1, 2))
+        assert single_stage.limited_by == "compute_unit.pipeline"
+        assert two_stages.limited_by.startswith(("compute_unit", "load_unit", "store_unit"))
+        assert two_stages.mhz > 1.4 * single_stage.mhz

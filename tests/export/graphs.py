@@ -1,4 +1,4 @@
-"""Networks that tests export: those by hand, and a small MobileNet between floats."""
+"""Networks that tests export: networks written by hand, and a small MobileNet between floats."""
 
 from functools import cache
 

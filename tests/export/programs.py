@@ -41,19 +41,21 @@ def _function(number: int, inputs: Arrays, results: Arrays, statements: str) -> 
     given = "".join(
         array(f"    static const {C_TYPES[str(x.dtype)]} {name}", x) for name, x in inputs.items()
     )
-    made = "".join(f"    static {C_TYPES[str(x.dtype)]} {name}[{x.size}];\n" for name, x in results.items())
+    buffers = "".join(
+        f"    static {C_TYPES[str(x.dtype)]} {name}[{x.size}];\n" for name, x in results.items()
+    )
     written = "".join(f"    fwrite({name}, 1, sizeof {name}, stdout);\n" for name in results)
-    return f"static void case_{number}(void)\n{{\n{given}{made}\n{statements}\n{written}}}\n"
+    return f"static void case_{number}(void)\n{{\n{given}{buffers}\n{statements}\n{written}}}\n"
 
 
 def _results(data: bytes, wanted: Sequence[Arrays]) -> list[Arrays]:
     """Return the results of each case, of the bytes that the program has written."""
-    found, begin = [], 0
+    results, begin = [], 0
     for arrays in wanted:
         taken = {}
         for name, x in arrays.items():
             taken[name] = np.frombuffer(data, x.dtype, x.size, begin).reshape(x.shape)
             begin += x.nbytes
-        found.append(taken)
+        results.append(taken)
     assert begin == len(data)
-    return found
+    return results

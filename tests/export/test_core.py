@@ -143,8 +143,8 @@ def test_rintf_rounds_as_ieee_754_says(tmp_path):
     bits = np.random.default_rng(5).integers(0, 1 << 32, 2000, np.uint32).view(np.float32)
     limits = np.array([1 << 23, -(1 << 24) + 1, np.inf, -np.inf, np.nan, -0.0, 1e-40], np.float32)
     values = np.concatenate([halves, large, -large, bits, limits])
-    found = np.array([rounded(value) for value in values], np.float32)
+    actual = np.array([rounded(value) for value in values], np.float32)
     with np.errstate(invalid="ignore"):  # signalling NaN
-        np.testing.assert_array_equal(found, np.rint(values))
+        np.testing.assert_array_equal(actual, np.rint(values))
     numbers = ~np.isnan(values)
-    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(values[numbers]))
+    np.testing.assert_array_equal(np.signbit(actual[numbers]), np.signbit(values[numbers]))

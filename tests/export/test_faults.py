@@ -30,8 +30,8 @@ def binary(tmp_path_factory) -> Path:
 @pytest.fixture
 def program(binary):
     """Return a running program."""
-    with Program(PLAN, binary) as one:
-        yield one
+    with Program(PLAN, binary) as running:
+        yield running
 
 
 @pytest.mark.parametrize("fault", list(Fault))

@@ -22,11 +22,11 @@ DEFINED = re.compile(r"^#define VDLA_(\w+) (0x[0-9a-f]+|\d+)u", re.MULTILINE)
 
 
 def test_the_header_has_every_register_and_every_bit():
-    found = {name: int(value, 0) for name, value in DEFINED.findall(registers_header())}
+    macros = {name: int(value, 0) for name, value in DEFINED.findall(registers_header())}
     bits = {
         f"{kind.__name__.upper()}_{bit.name}": bit.value for kind, bits in MEANING.items() for bit in bits
     }
-    assert found == {**OFFSETS, **bits, "IDENTITY_VALUE": IDENTITY, "VERSION_VALUE": VERSION}
+    assert macros == {**OFFSETS, **bits, "IDENTITY_VALUE": IDENTITY, "VERSION_VALUE": VERSION}
 
 
 def test_faults_have_the_order_in_which_the_kit_reports_them():

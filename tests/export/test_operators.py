@@ -174,15 +174,15 @@ def results(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
 def test_an_operator_gives_what_the_kit_gives(results, title):
     step, _, outputs = step_of(title)
     for name, expected in outputs.items():
-        found = results[title][name]
+        actual = results[title][name]
         if step.op in INTEGERS_BY_ONE:
-            assert np.abs(found.astype(int) - expected).max() <= 1
-            assert np.mean(found == expected) > 0.99
+            assert np.abs(actual.astype(int) - expected).max() <= 1
+            assert np.mean(actual == expected) > 0.99
         elif step.op in ULP:
             greatest = np.abs(expected).max() if step.op in OF_THE_GREATEST else np.abs(expected)
-            assert (np.abs(found - expected) <= ULP[step.op] * np.spacing(greatest)).all()
+            assert (np.abs(actual - expected) <= ULP[step.op] * np.spacing(greatest)).all()
         else:
-            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(actual, expected)
 
 
 def test_every_operator_has_a_case():

@@ -1,4 +1,4 @@
-"""Exported C, compiled with sanitizers, gives the bytes of the kit's own run, in as many cycles."""
+"""Exported C, compiled with sanitizers, gives the bytes of the kit's run, in as many cycles."""
 
 import importlib
 from pathlib import Path

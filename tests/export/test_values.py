@@ -46,7 +46,7 @@ def test_a_value_whose_view_is_read_later_keeps_its_memory():
 
 def test_values_that_never_live_together_share_memory():
     names = ["x", "a", "b", "c", "d"]
-    steps = [step("Relu", one, other) for one, other in pairwise(names)]
+    steps = [step("Relu", source, result) for source, result in pairwise(names)]
     values = placed(*steps, step("Relu", "d", "y"), y=FOUR)
     assert union_of(values, "a") == union_of(values, "c") != union_of(values, "b") == union_of(values, "d")
     assert [list(members) for members in values.unions.values()] == [["a", "c"], ["b", "d"]]

@@ -16,7 +16,7 @@ CORNERS = (0, 1, -1, 2, 5, 31, 32, 33, -31, -32, -33, 15, 16, 17, -15, -16, 127,
 
 
 def operands(bits: int) -> list[tuple[int, int]]:
-    """Return pairs: corners, shifts by every distance, and random ones."""
+    """Return pairs: corners, shifts by every distance, and random pairs."""
     rng, (low, high) = random.Random(0), (-(1 << bits - 1), (1 << bits - 1) - 1)
     values = [value for value in (*CORNERS, low, high, low + 1) if low <= value <= high]
     drawn = [(rng.randint(low, high), rng.randint(low, high)) for _ in range(200)]

@@ -42,7 +42,7 @@ DRAM = np.array([dram(address) for address in range(1 << 12)], np.uint8)
 
 
 def over(form, uop: int, count: int, **fields: int) -> isa.Instruction:
-    """Return steps on `count` accumulators from the one that a micro-op names on."""
+    """Return steps on `count` accumulators, of which a micro-op names the first."""
     return form(uop_begin=uop, uop_end=uop + 1, iter_out=1, iter_in=count, dst_factor_in=1, **fields)
 
 
@@ -73,7 +73,7 @@ class Watched:
         model: the scratchpads before the program.
         words: of each scratchpad; written by the unit.
         counts: the cycles in which each output is high.
-        states: those that the unit has been in.
+        states: names of the states that the unit has been in.
         beats: taken for UOP, and for ACC.
         busy: the cycles in which a port writes each half of ACC, by (port, half).
     """

@@ -139,8 +139,8 @@ async def test_two_beats_wait_for_a_client_and_hold_nobody_else_s_ready(dut):
 
 @cocotb.test()
 async def test_a_store_is_taken_while_a_read_waits_for_room(dut):
-    """As many reads as may be in flight are; the next waits until the last beat of one has come, a store does
-    not wait."""
+    """As many reads as may be in flight are; the next waits until the last beat of a read has come, a store
+    does not wait."""
     config, accepted = configuration(), []
     await start(dut, *INPUTS)
     dut.memory__request__ready.value = 1

@@ -199,7 +199,7 @@ async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut
 
 @cocotb.test()
 async def test_writes_of_the_store_unit_come_first_and_no_load_loses_a_step(dut):
-    """The store unit writes an element above those of the LOADs, in half of the cycles."""
+    """The store unit writes an element above the elements of the LOADs, in half of the cycles."""
     config, rng, pads, busy = configuration(), random.Random(3), {}, []
     if not config.has(Extension.FEEDBACK):
         return

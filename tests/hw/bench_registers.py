@@ -87,7 +87,7 @@ async def test_counters_are_zero_after_reset_and_after_a_clear(dut):
 
 @cocotb.test()
 async def test_a_counter_is_read_exactly_while_it_counts(dut):
-    """Every cycle has an event, or a random one; what is read was true in a cycle of the read."""
+    """Every cycle has an event, or a random cycle does; what is read was true in a cycle of the read."""
     await start(dut, *INPUTS)
     rng, counts, names = random.Random(6), dict.fromkeys(COUNTERS, 0), list(COUNTERS)
     await count(dut, counts, 1, 0)
@@ -122,7 +122,7 @@ async def test_cycles_carry_into_the_high_word_until_the_next_start(dut):
             await FallingEdge(dut.clk)
         assert await read(dut, "CYCLES_HIGH") == high
         assert await read(dut, "CYCLES") < 100
-    for later in (False, True):  # cleared in the cycle of the carry, and in the one after
+    for later in (False, True):  # cleared in the cycle of the carry, and in the next
         dut.cycles.value = 0xFFFF_FFFF
         await Timer(1, "ns")
         if later:

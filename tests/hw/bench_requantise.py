@@ -12,7 +12,7 @@ from vdla.hw.spec.vocabulary import Parameter
 
 
 class Numbers:
-    """Draws accumulators and parameters, the extreme ones often."""
+    """Draws accumulators and parameters, often extreme."""
 
     def __init__(self, config, seed: int) -> None:
         self._rng, self._bits = random.Random(seed), config.acc_bits

@@ -16,7 +16,7 @@ DISTANCES = {8: 12, 4: 9}  # by width of outputs, as the units are built
 
 
 def parameters(rng: random.Random) -> tuple[int, ...]:
-    """Return a set of parameters, extreme ones often."""
+    """Return a set of parameters, often extreme."""
     factor = [rng.choice((0, 1, -1, 32767, -32768, rng.randint(-32768, 32767))) for _ in range(2)]
     addend = rng.choice((0, (1 << 31) - 1, -(1 << 31), rng.randint(-(1 << 20), 1 << 20)))
     shift = rng.choice((0, 63, rng.randint(0, 63), rng.randint(8, 20)))
@@ -64,7 +64,7 @@ def random_read(config, rng: random.Random, scalars: tuple[int, ...]) -> Read:
 
 def random_program(config, rng: random.Random) -> tuple[dict[int, tuple[int, int]], dict[int, Read], int]:
     """Return, by cycle, the parameters that are kept and the reads that are issued; and the number of cycles:
-    sets of parameters behind the values' own, and 1 to 12 reads behind them."""
+    sets of parameters behind the parameters of the values, and 1 to 12 reads behind them."""
     kept, reads, cycle = {}, {}, 0
     for _ in range(200):
         scalars = tuple(numerics.wrap(word, config.acc_bits) for word in parameters(rng))

@@ -176,8 +176,8 @@ async def test_slots_follow_each_other_without_a_gap(dut):
 
 @cocotb.test()
 async def test_nothing_moves_in_a_cycle_that_is_taken(dut):
-    """An instruction whose last slot was due has it later, and the next one starts with it; one that starts
-    in such a cycle, with nothing to issue, begins in the next."""
+    """An instruction whose last slot was due has it later, and the next instruction starts with it. An
+    instruction that starts in such a cycle, with nothing to issue, begins in the next."""
     config, rng = configuration(), random.Random(3)
     if has_shadow(config):
         return

@@ -337,8 +337,8 @@ async def test_a_store_is_done_only_when_memory_has_answered(dut):
 
 @cocotb.test()
 async def test_answers_that_come_while_empty_stores_retire_are_all_counted(dut):
-    """A write, empty STOREs, and as many writes as can still wait for an answer; memory answers one each
-    cycle."""
+    """A write, empty STOREs, and as many writes as can still wait for an answer; memory answers one write
+    each cycle."""
     config, pushes = configuration(), []
     empty, later = config.max_requests // 2, config.max_requests - config.max_requests // 2 - 1
     written = isa.Store(memory_type=OUT, x_size=1, y_size=1, push_prev=1)
@@ -371,7 +371,7 @@ def most_reads(config, store: isa.Store) -> int:
 
 
 def reads_of_beat(config, store: isa.Store) -> int:
-    """Return the reads that make one beat of `store`'s rows, which are single elements or fill their
+    """Return the reads that fill one beat of `store`'s rows, which are single elements or fill their
     beats."""
     size = config.element_bytes(OUT) if store.x_size == 1 else config.bus_bytes
     return max(1, min(size, config.bus_bytes) // config.store_read_bytes)
@@ -391,7 +391,7 @@ async def test_reads_stop_where_the_queues_are_full_and_nothing_is_lost(dut, sto
     cocotb.start_soon(scratchpad(dut, config))
     cocotb.start_soon(memory.serve())
     await send(dut, "instruction", [codec.encode(store, config)])
-    for _ in range(1600):  # where few places are left, a read waits for the one before to leave the stages
+    for _ in range(1600):  # where few places are left, a read waits for the previous read to leave the stages
         busy += int(dut.status__busy.value)
         await FallingEdge(dut.clk)
     assert busy == most_reads(config, store)
@@ -439,7 +439,7 @@ async def test_an_overrun_is_reported_a_cycle_behind_each_read_past_the_end(dut)
 
 @cocotb.test()
 async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_is_lost(dut):
-    """Reads of the unit's own stand still in those cycles, whatever they are."""
+    """The unit's reads stand still in these cycles, whatever they are."""
     config, rng = configuration(), random.Random(5)
     if not has_shadow(config):
         return
@@ -498,8 +498,8 @@ async def test_a_slot_is_taken_behind_each_read_of_an_element_or_a_parameter(dut
 
 @cocotb.test()
 async def test_a_table_or_a_residual_past_the_end_is_an_overrun(dut):
-    """Each STORE writes one element; it names the last of a memory, or one past it, and has parameters or
-    not."""
+    """Each STORE writes one element; it names the last element of a memory, or the element past it, and has
+    parameters or not."""
     config, found = configuration(), []
     cases: list[tuple[dict[str, int], bool]] = []
     if config.has(Extension.TABLE):

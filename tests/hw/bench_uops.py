@@ -92,7 +92,7 @@ async def test_it_says_so_only_of_the_instruction_that_stays(dut):
 
 @cocotb.test()
 async def test_an_instruction_that_has_just_come_is_not_clear(dut):
-    """Also where the one before it stayed, and was."""
+    """Also where the instruction before it stayed, and was."""
     await start(dut, *INPUTS)
     assert await is_clear(dut, isa.Gemm(uop_end=1), load())
     dut.stays.value = 0

@@ -59,7 +59,7 @@ async def test_a_load_of_65565_rows_or_columns_ends_and_overruns(dut, load):
 
 
 def shapes() -> list[isa.Load]:
-    """Return LOADs with every combination of missing and present parts, one and more elements long."""
+    """Return LOADs with every combination of missing and present parts, of one element and more."""
     lengths = [
         (before, size, behind) for before in (0, 1, 3) for size in (0, 1, 2, 3) for behind in (0, 1, 2)
     ]

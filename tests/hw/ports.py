@@ -30,8 +30,8 @@ FIELDS = {"instruction", "instruction__payload"}
 
 
 def idle_ports(component: wiring.Component) -> set[str]:
-    """Return the ports whose highest bit nothing inside reads, or that is constant: but for those of a bus, of
-    IDLE and of FIELDS."""
+    """Return the ports whose highest bit nothing inside reads, or that is constant, except the ports of a
+    bus, of IDLE and of FIELDS."""
     ports = [
         ("__".join(map(str, path)), Value.cast(value), None)
         for path, _, value in component.signature.flatten(component)

@@ -14,8 +14,8 @@ def sizes(design: Fragment) -> dict[str, list[int]]:
     """Return what all components of a class have together, by the name of the class.
 
     Returns:
-        Bits of registers; those of them that a reset sets; bits of memory; bits of the results of operators and slices, and
-        bits that are assigned, each assignment by itself.
+        Bits of registers; how many of them a reset sets; bits of memory; bits of the results of operators and
+        slices, and bits that are assigned, each assignment by itself.
     """
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for owner, part in _parts(design, ""):
@@ -66,7 +66,7 @@ def _logic_bits(part: Fragment) -> int:
 
 
 def _inside(node: Statement | Value) -> list[Statement | Value]:
-    """Return what a statement or value is made of."""
+    """Return the statements and values that a statement or value consists of."""
     match node:
         case Assign():
             return [node.lhs, node.rhs]

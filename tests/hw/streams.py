@@ -31,8 +31,8 @@ async def start(dut, *inputs: str) -> None:
 
 
 async def send(dut, name: str, payloads, share: float = 0.0, seed: int = 1) -> None:
-    """Drive stream `name` with `payloads`, idle in a random `share` of the cycles; fail if one is not
-    taken."""
+    """Drive stream `name` with `payloads`, idle in a random `share` of the cycles; fail if a payload
+    is not taken."""
     rng = random.Random(seed)
     valid, ready, payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
     for item in payloads:

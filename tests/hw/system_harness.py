@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def run_bench(folder: Path, config: AcceleratorConfig, top: str, bench: str) -> None:
-    """Run the cocotb tests of `tests/hw/<bench>.py` on `top`; raises when one fails."""
+    """Run the cocotb tests of `tests/hw/<bench>.py` on `top`; raises when a test fails."""
     simulate(folder, emit(config, top), f"vdla_{top}", config, bench)
 
 
@@ -21,8 +21,8 @@ def simulate(folder: Path, verilog: str, module: str, config: AcceleratorConfig,
     """Build `module` of `verilog` and run a bench on it, which finds `config` in the file that VDLA_CONFIG
     names; return how many tests passed.
 
-    Only the assertions of the benches are rewritten. Without a pattern, cocotb rewrites those of every module
-    that it imports. Where Python writes no bytecode, this takes as long as a short bench.
+    Only the assertions of the benches are rewritten. Without a pattern, cocotb rewrites the assertions of
+    every module that it imports. Where Python writes no bytecode, this takes as long as a short bench.
     """
     source = folder / "design.v"
     source.write_text(verilog)

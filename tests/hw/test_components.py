@@ -79,7 +79,7 @@ def test_features_are_those_that_models_were_fitted_to(config):
         (4, 2, 2),  # one sum of four terms
         (8, 3, 2),  # pairs, then one sum of four
         (8, 2, 6),
-        (16, 3, 10),  # four sums of four terms, then one
+        (16, 3, 10),  # four sums of four terms, then one sum
         (16, 5, 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Windows of memory: which are refused, and what reaches the buses of the Verilog behind one."""
+"""Windows of memory: which are refused, and what reaches the buses of the Verilog behind a window."""
 
 import re
 import subprocess

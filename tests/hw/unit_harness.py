@@ -11,7 +11,7 @@ from vdla.hw.verilog import convert
 def run_unit(folder: Path, component, config: AcceleratorConfig, bench: str) -> int:
     """Run the cocotb tests of `tests/hw/<bench>.py` on `component`; return how many passed.
 
-    Raise when one fails, or a port is wider than what it carries.
+    Raise when a test fails, or a port is wider than what it carries.
     """
     idle = idle_ports(component)
     assert not idle, f"the highest bit of {idle} is never read, or never driven"

@@ -104,7 +104,7 @@ CASES = {
         store(3, y_size=4, x_stride=5, sram_base=2, pop_prev=1),
         isa.Finish(),
     ),
-    # answers of later bursts come while the empty ones are still retiring
+    # answers of later bursts come while the empty STOREs are still retiring
     "stores of nothing between stores": (
         FILL,
         isa.Load(memory_type=MemoryType.UOP, push_next=1),

@@ -80,8 +80,8 @@ def refused_as_unsafe(on: str, program: Program) -> bool:
         return False
     stream = decode_stream(np.frombuffer(program.stream, np.uint8), program.config)
     dram = np.append(program.image, np.zeros(DRAM_BYTES - len(program.image), np.uint8))
-    found = findings(stream, dram, stream_address=IMAGE_BYTES)
-    if found:
-        with pytest.raises(VerificationError, match=re.escape(describe(found[0], stream))):
+    report = findings(stream, dram, stream_address=IMAGE_BYTES)
+    if report:
+        with pytest.raises(VerificationError, match=re.escape(describe(report[0], stream))):
             program.run_on(device(on, program.config))
-    return bool(found)
+    return bool(report)

@@ -126,8 +126,8 @@ class Model:
         first = 4 * (store.parameters - 1)
         kept = self.pads[ACC][first : first + len(Parameter)]
         values = [
-            numerics.requantise(value, own, self.config.acc_bits)
-            for value, *own in zip(values, *kept, strict=True)
+            numerics.requantise(value, parameters, self.config.acc_bits)
+            for value, *parameters in zip(values, *kept, strict=True)
         ]
         if store.table:
             entries = [
@@ -196,9 +196,9 @@ class Model:
             pads.append([*[element] * columns, *row][-columns:] if row else [element] * columns)
         for b in range(self.config.batch):
             for o in range(block):
-                own, first = iter(wgt[o * block : (o + 1) * block]), b * block + o - o % shared
+                weights, first = iter(wgt[o * block : (o + 1) * block]), b * block + o - o % shared
                 dot = sum(
-                    pads[r][t][first + h] * next(own)
+                    pads[r][t][first + h] * next(weights)
                     for r in range(rows)
                     for h in range(shared)
                     for t in range(columns)

@@ -92,7 +92,7 @@ CASES = {
 
 def program_of(name: str, config) -> Program:
     """Return a program: random operands, the instructions of a case, 40 accumulators stored. Windows are the
-    least ones where a configuration has no others."""
+    smallest where a configuration has no others."""
     extents = (
         {} if config.has(Extension.DEPTHWISE_ROWS) else dict.fromkeys(("more_rows", "row_step", "wide"), 0)
     )

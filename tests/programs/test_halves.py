@@ -153,7 +153,7 @@ def test_loads_beside_cost_an_instruction_no_cycle():
     waiting = cycles(
         [load(HALVED, UPPER, beside=0) if isinstance(it, isa.Load) else it for p in tiles for it in p]
     )
-    last = cycles([load(HALVED, LOWER)]) - cycles([])  # nothing hides the last one
+    last = cycles([load(HALVED, LOWER)]) - cycles([])  # nothing hides the last LOAD
     assert beside - alone <= last
     assert waiting - alone > 7 * last / 2
 

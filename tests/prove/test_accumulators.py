@@ -17,8 +17,8 @@ def with_greatest() -> tuple[Domain, Accumulators]:
     """Return three accumulators: the greatest of sums, a sum, and a constant."""
     domain = Domain(1)
     held = Accumulators(domain, 3, SIZE)
-    one, other = (domain.values(domain.fresh(name, (2, SIZE))) for name in "ab")
-    held.put(slice(0, 2), domain.add(one, other))
+    left, right = (domain.values(domain.fresh(name, (2, SIZE))) for name in "ab")
+    held.put(slice(0, 2), domain.add(left, right))
     held.put_greatest(np.array([0]), np.array([[1]]))
     return domain, held
 

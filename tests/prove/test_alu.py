@@ -21,8 +21,10 @@ def sums_of(domain: Domain, numbers: np.ndarray) -> Sums:
 
 
 def residues_are_equal(left: Sums, right: Sums) -> bool:
-    one, other = (within(within(sums, 1 << 51), 1 << 30).residues for sums in (left, right))
-    return bool((np.rint(one - other) % along(one.ndim) == 0).all())
+    left_residues, right_residues = (
+        within(within(sums, 1 << 51), 1 << 30).residues for sums in (left, right)
+    )
+    return bool((np.rint(left_residues - right_residues) % along(left_residues.ndim) == 0).all())
 
 
 @pytest.mark.parametrize("opcode", AluOpcode)
@@ -31,24 +33,24 @@ def test_constants_give_the_numbers_of_the_definition(opcode):
     left, right = (each.reshape(-1) for each in np.meshgrid(NUMBERS, NUMBERS))
     expected = [numerics.alu(opcode, *pair, BITS) for pair in zip(left.tolist(), right.tolist(), strict=True)]
     operation = Operation(domain, opcode, BITS)
-    found = operation.of(sums_of(domain, left), sums_of(domain, right))
-    assert found.source is not None
-    assert equal(found.source, domain.constants(np.array(expected))).all()
+    result = operation.of(sums_of(domain, left), sums_of(domain, right))
+    assert result.source is not None
+    assert equal(result.source, domain.constants(np.array(expected))).all()
     for number in NUMBERS[1:-1]:
         whole = [numerics.alu(opcode, each, number, BITS) for each in NUMBERS]
-        made = operation.with_immediate(sums_of(domain, np.array(NUMBERS)), number)
-        assert made.source is not None
-        assert equal(made.source, domain.constants(np.array(whole))).all(), number
+        with_number = operation.with_immediate(sums_of(domain, np.array(NUMBERS)), number)
+        assert with_number.source is not None
+        assert equal(with_number.source, domain.constants(np.array(whole))).all(), number
 
 
 @pytest.mark.parametrize("opcode", AluOpcode)
 def test_functions_of_a_byte_are_composed(opcode):
     domain = Domain(1)
     x = domain.fresh("x", (1,))
-    found = Operation(domain, opcode, BITS).with_immediate(domain.values(x), 3)
-    assert found.source is not None
+    result = Operation(domain, opcode, BITS).with_immediate(domain.values(x), 3)
+    assert result.source is not None
     values = [numerics.alu(opcode, byte, 3, BITS) for byte in BYTES.tolist()]
-    assert domain.functions.values[found.source["function"].reshape(-1)[0]].tolist() == values
+    assert domain.functions.values[result.source["function"].reshape(-1)[0]].tolist() == values
 
 
 @pytest.mark.parametrize(
@@ -58,9 +60,9 @@ def test_a_bound_of_a_greatest_is_a_member_of_it(opcode, extreme):
     domain = Domain(1)
     members, bound = domain.fresh("x", (2, 1)), domain.constants(np.array([15]))
     operation = Operation(domain, opcode, BITS)
-    found = operation.of(domain.values(extreme(domain, members)), domain.values(bound))
+    result = operation.of(domain.values(extreme(domain, members)), domain.values(bound))
     expected = extreme(domain, np.concatenate((members, bound[None])))
-    assert equal(domain.narrowed(found), expected).all()
+    assert equal(domain.narrowed(result), expected).all()
 
 
 def test_sums_of_several_roots_are_polynomials():
@@ -89,6 +91,6 @@ def test_what_is_no_polynomial_of_several_roots_is_refused(opcode, number):
         with pytest.raises(ProofError, match="a proof does not cover"):
             operation.of(total, z)
     else:
-        made = operation.with_immediate(total, number)
-        assert made.source is not None, "a shift to the right of a sum is a new root"
-        assert not equal(made.source, operation.with_immediate(domain.add(x, z), number).source).any()
+        shifted = operation.with_immediate(total, number)
+        assert shifted.source is not None, "a shift to the right of a sum is a new root"
+        assert not equal(shifted.source, operation.with_immediate(domain.add(x, z), number).source).any()

@@ -47,19 +47,19 @@ def network() -> tuple[Plan, Graphs]:
 @pytest.mark.parametrize("title", HANDMADE)
 def test_plans_of_graphs_by_hand_are_proved(title, config):
     plan, graphs = planned(handmade(title)[0], config)
-    found = proof_of(plan, graphs)
-    assert found.difference == ""
-    assert found.proved
-    assert found.failure_probability < 2**-60
+    proof = proof_of(plan, graphs)
+    assert proof.difference == ""
+    assert proof.proved
+    assert proof.failure_probability < 2**-60
     computed = [layer for step in plan.launches for layer in step.layers if layer.result is not None]
-    assert [layer.name for layer in found.layers] == [layer.name for layer in computed]
-    assert all(layer.proved and layer.elements for layer in found.layers)
+    assert [layer.name for layer in proof.layers] == [layer.name for layer in computed]
+    assert all(layer.proved and layer.elements for layer in proof.layers)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_plans_of_random_graphs_are_proved(seed):
-    found = proof_of(*planned(random_graph(seed), CONFIGS[seed % len(CONFIGS)]))
-    assert found.difference == ""
+    proof = proof_of(*planned(random_graph(seed), CONFIGS[seed % len(CONFIGS)]))
+    assert proof.difference == ""
 
 
 def test_a_seed_repeats_a_proof_and_the_operating_system_gives_others(network):
@@ -70,7 +70,7 @@ def test_a_seed_repeats_a_proof_and_the_operating_system_gives_others(network):
 
 def outputs_of(plan: Plan) -> list[bytes]:
     """Return the outputs of a plan for random inputs; an error in place of them where it cannot run."""
-    found = []
+    outputs = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
         inputs = {
@@ -80,8 +80,8 @@ def outputs_of(plan: Plan) -> list[bytes]:
             )
         }
         outcome = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs)
-        found += [outcome.outputs[name].tobytes() for name in sorted(outcome.outputs)]
-    return found
+        outputs += [outcome.outputs[name].tobytes() for name in sorted(outcome.outputs)]
+    return outputs
 
 
 def test_a_changed_byte_of_a_stream_is_proved_only_if_the_results_stay(network):
@@ -116,13 +116,13 @@ def test_swapped_blocks_of_weights_are_a_difference_in_their_layer(network):
     )
     blocks = values.reshape(-1, plan.config.block_in * plan.config.block_out).copy()
     blocks[[0, 1]] = blocks[[1, 0]]
-    found = proof_of(replace(plan, weights={**plan.weights, name: blocks.reshape(values.shape)}), graphs)
-    assert not found.proved
-    assert not found.layers[-1].proved
+    proof = proof_of(replace(plan, weights={**plan.weights, name: blocks.reshape(values.shape)}), graphs)
+    assert not proof.proved
+    assert not proof.layers[-1].proved
     step = plan.launches[0]
-    layer = next(each for each in step.layers if each.name == found.layers[-1].name)
+    layer = next(each for each in step.layers if each.name == proof.layers[-1].name)
     head, element, rest = re.fullmatch(
-        r"(.*): element (\[[0-9, ]+\]) of (.*elements differ.*)", found.difference
+        r"(.*): element (\[[0-9, ]+\]) of (.*elements differ.*)", proof.difference
     ).groups()
     assert head == f"{step.stream}, layer {layer.name} ({layer.op})"
     assert element == "[0, 0, 0, 0]"
@@ -155,8 +155,8 @@ def test_other_constants_of_the_graph_are_a_difference(network):
     other = array.copy()
     other.flat[0] ^= 1
     changed = replace(graphs.target, constants={**graphs.target.constants, name: other})
-    found = proof_of(plan, Graphs(graphs.integers, changed))
-    assert not found.proved
+    proof = proof_of(plan, Graphs(graphs.integers, changed))
+    assert not proof.proved
 
 
 def test_a_graph_that_the_passes_changed_is_a_difference(network):
@@ -165,9 +165,9 @@ def test_a_graph_that_the_passes_changed_is_a_difference(network):
     other = array.copy()
     other.flat[0] ^= 1
     changed = replace(graphs.integers, constants={**graphs.integers.constants, name: other})
-    found = proof_of(plan, Graphs(changed, graphs.target))
-    assert not found.proved
-    assert all(layer.proved for layer in found.layers)
+    proof = proof_of(plan, Graphs(changed, graphs.target))
+    assert not proof.proved
+    assert all(layer.proved for layer in proof.layers)
 
 
 def test_stores_into_other_tensors_are_refused(network):
@@ -179,15 +179,15 @@ def test_stores_into_other_tensors_are_refused(network):
     result = type(layer.result)(layer.result.value, other, layer.result.layout)
     layers = (*step.layers[:-1], replace_record(layer, result=result))
     steps = tuple(replace_record(step, layers=layers) if each is step else each for each in plan.steps)
-    found = proof_of(replace(plan, steps=steps), graphs)
-    assert "writes the tensor" in found.difference
+    proof = proof_of(replace(plan, steps=steps), graphs)
+    assert "writes the tensor" in proof.difference
 
 
 def test_configurations_of_other_widths_are_not_covered(network):
     plan, graphs = network
     config = DEFAULT.with_changes(name="narrow", inp_bits=4)
-    found = proof_of(replace(plan, target=replace(plan.target, config=config)), graphs)
-    assert "values of 4 bits in INP; a proof covers 8 bits" in found.difference
+    proof = proof_of(replace(plan, target=replace(plan.target, config=config)), graphs)
+    assert "values of 4 bits in INP; a proof covers 8 bits" in proof.difference
 
 
 def test_a_wrong_step_of_a_gemm_is_named():
@@ -201,12 +201,12 @@ def test_a_wrong_step_of_a_gemm_is_named():
     for position in np.flatnonzero(stream.words[:, 0] & np.uint64(7) == isa.Opcode.GEMM).tolist():
         words = stream.words.copy()
         words[position, word] ^= np.uint64(1 << start)
-        found = proof_of(
+        proof = proof_of(
             replace(plan, streams={**plan.streams, step.stream: replace(stream, words=words)}), graphs
         )
-        if "layer" in found.difference:
-            named += f"instruction {position} (GEMM(" in found.difference
-            assert "elements differ; " in found.difference
+        if "layer" in proof.difference:
+            named += f"instruction {position} (GEMM(" in proof.difference
+            assert "elements differ; " in proof.difference
     assert named
 
 
@@ -243,6 +243,6 @@ def with_results(plan: Plan, change) -> Plan:
 )
 def test_a_plan_that_compares_less_than_the_graph_has_is_refused(network, change, message):
     plan, graphs = network
-    found = proof_of(with_results(plan, change), graphs)
-    assert not found.proved
-    assert message in found.difference
+    proof = proof_of(with_results(plan, change), graphs)
+    assert not proof.proved
+    assert message in proof.difference

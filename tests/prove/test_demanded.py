@@ -1,4 +1,4 @@
-"""Values of a graph on demand are those of its evaluation, in any order, and are freed after their last use."""
+"""Values of a graph on demand equal its evaluation, in any order, and are freed after their last use."""
 
 import re
 import threading

@@ -296,7 +296,7 @@ def test_large_coefficients_weaken_the_bound():
 @pytest.mark.parametrize("origin", [-128, 0, 100])
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_reach_of_products_bounds_values_and_coefficients(origin, shared):
-    """Coefficients are those of the indicators of a root's values other than 0."""
+    """The indicators of a root's values other than 0 have the coefficients."""
     domain, rng = Domain(1), np.random.default_rng(1)
     tables = np.stack([np.where(BYTES == 0, origin, each) for each in rng.integers(-128, 128, (2, 256))])
     tables[:, :2] = [[-128, 127], [127, -128]]
@@ -345,10 +345,11 @@ def test_parameters_that_change_after_a_requantisation_do_not_change_its_functio
     given = words.copy()
     words[1] = 1 << 14
     single = domain.values(domain.fresh("z", (1,)))
-    found, fresh = domain.requantise(single, given), Domain(1)
+    requantised, fresh = domain.requantise(single, given), Domain(1)
     expected = fresh.requantise(single, given)
     values, wanted = (
-        each.functions.values[result["function"][0]] for each, result in ((domain, found), (fresh, expected))
+        each.functions.values[result["function"][0]]
+        for each, result in ((domain, requantised), (fresh, expected))
     )
     assert values.tolist() == wanted.tolist() == BYTES.tolist()
 
@@ -408,8 +409,10 @@ def test_a_wrong_window_of_sums_is_another_element(change):
     a, b, c, d = members
     shifted = Sums(np.roll(b.residues, 1, 1), None, b.reach, b.offset)
     wrong = {"missing": [a, b], "another": [a, b, d], "more": members, "shifted": [a, shifted, c]}
-    found = pooled(domain, wrong.get(change, [a, b, c]), words(bias=99) if change == "parameters" else WORDS)
-    assert not (found == expected).any()
+    element = pooled(
+        domain, wrong.get(change, [a, b, c]), words(bias=99) if change == "parameters" else WORDS
+    )
+    assert not (element == expected).any()
 
 
 def test_sums_of_one_root_are_functions_of_it_in_a_greatest():
@@ -461,8 +464,8 @@ def test_threads_that_name_and_count_the_same_get_the_same():
 
     def work(seed: int) -> list[tuple[int, int, bytes]]:
         order = np.random.default_rng(seed).permutation(count).tolist()
-        found = {number: named(number) for number in order}
-        return [found[number] for number in range(count)]
+        results = {number: named(number) for number in order}
+        return [results[number] for number in range(count)]
 
     sys.setswitchinterval(1e-6)
     try:
@@ -472,5 +475,5 @@ def test_threads_that_name_and_count_the_same_get_the_same():
         sys.setswitchinterval(interval)
     assert all(other == first for other in others)
     assert len({kind for kind, *_ in first}) == len({number for _, number, _ in first}) == count
-    assert len({found for *_, found in first}) == count
+    assert len({requantised for *_, requantised in first}) == count
     assert domain._named.sum() == 4 * count * 12

@@ -239,7 +239,7 @@ def swapped_blocks(plan: Plan) -> Faults:
 
 def other_table(plan: Plan) -> Faults:
     def change(values: np.ndarray) -> np.ndarray:
-        values.reshape(-1)[128] ^= 1  # the first entries are those of 0 and more
+        values.reshape(-1)[128] ^= 1  # the first entries belong to values of 0 and more
         return values
 
     return tensors(plan, ".T", change)
@@ -264,7 +264,7 @@ class Case:
         network: compiled network.
         faults: yields plans with the fault; the first whose explanation has the kind counts.
         text: pattern of the sentence.
-        names: whether the explanation names the broken instruction: as the one that computes, or that loads.
+        names: attribute by which the explanation names the broken instruction, which computes or loads.
     """
 
     network: str
@@ -458,7 +458,7 @@ def explanations(case: Case) -> Iterator[tuple[Explanation, int | None]]:
 @pytest.mark.parametrize("title", CASES)
 def test_the_first_wrong_term_is_named(title):
     case = CASES[title]
-    found, index = next(
+    explanation, index = next(
         (
             each
             for each in explanations(case)
@@ -466,9 +466,9 @@ def test_the_first_wrong_term_is_named(title):
         ),
         (None, None),
     )
-    assert found is not None, [each[0] for each in explanations(case)][:3]
+    assert explanation is not None, [each[0] for each in explanations(case)][:3]
     if case.names:
-        assert getattr(found, case.names) == index
+        assert getattr(explanation, case.names) == index
 
 
 def test_what_is_no_wrong_element_has_no_explanation():

@@ -37,17 +37,17 @@ def term_of(term: GraphTerm, values: dict[str, np.ndarray]) -> int:
     )
 
 
-def number_of(found: GraphElement, values: dict[str, np.ndarray]) -> int:
+def number_of(element: GraphElement, values: dict[str, np.ndarray]) -> int:
     """Return the value of an element of its terms."""
-    if found.members is not None:
-        numbers = [number_of(replace(member, table=None), values) for member in found.members]
+    if element.members is not None:
+        numbers = [number_of(replace(member, table=None), values) for member in element.members]
         total = max(numbers, default=-128)
     else:
-        assert found.terms is not None
-        total = sum(term_of(term, values) for term in found.terms)
-        if found.parameters is not None:
-            total = int(requantise(np.array([total]), found.parameters[:, None])[0])
-    return total if found.table is None else int(found.table[total + 128])
+        assert element.terms is not None
+        total = sum(term_of(term, values) for term in element.terms)
+        if element.parameters is not None:
+            total = int(requantise(np.array([total]), element.parameters[:, None])[0])
+    return total if element.table is None else int(element.table[total + 128])
 
 
 @pytest.mark.parametrize("title", GRAPHS)
@@ -61,8 +61,8 @@ def test_terms_give_the_values_of_the_interpreter(title):
         expected = values[node.result]
         for place in rng.integers(0, expected.size, EACH).tolist():
             index = tuple(int(each) for each in np.unravel_index(place, expected.shape))
-            found = element_of(graph, node.result, index, set(values) - {node.result})
-            assert number_of(found, values) == int(expected[index]), (node, index)
+            element = element_of(graph, node.result, index, set(values) - {node.result})
+            assert number_of(element, values) == int(expected[index]), (node, index)
             checked += 1
     assert checked or title in ("only the host", "nothing")
 
@@ -75,8 +75,8 @@ def test_moves_are_followed_to_the_value_that_is_in_dram():
     values = values_of(graph)
     for node in moves:
         index = tuple(extent - 1 for extent in graph.types[node.result].shape)
-        found = element_of(graph, node.result, index, set(values) - {node.result} | inputs)
-        ((read,),) = (term.reads for term in found.terms)
+        element = element_of(graph, node.result, index, set(values) - {node.result} | inputs)
+        ((read,),) = (term.reads for term in element.terms)
         assert values[read.value][read.index] == values[node.result][index]
 
 
@@ -90,6 +90,6 @@ def test_products_of_activations_have_terms(more):
         shape = graph.types[node.result].shape
         for place in range(0, int(np.prod(shape)), 17):
             index = tuple(int(each) for each in np.unravel_index(place, shape))
-            found = element_of(graph, node.result, index, set(values) - {node.result})
-            assert all(len(term.reads) == 2 for term in found.terms)
-            assert number_of(found, values) == int(values[node.result][index])
+            element = element_of(graph, node.result, index, set(values) - {node.result})
+            assert all(len(term.reads) == 2 for term in element.terms)
+            assert number_of(element, values) == int(values[node.result][index])

@@ -1,4 +1,4 @@
-"""Graphs that a module carries are those of its compilation; damaged texts are refused."""
+"""Graphs that a module carries equal the graphs of its compilation; damaged texts are refused."""
 
 from dataclasses import replace
 
@@ -17,9 +17,9 @@ TITLES = ("residual", "with the host between", "split", "nothing")
 @pytest.mark.parametrize("title", TITLES)
 def test_a_module_carries_the_graphs_of_its_compilation(title):
     graph, plan = handmade(title)
-    carried, made = carried_graphs(from_bytes(to_bytes(carrying(title)))), graphs_for(graph, plan.target)
-    assert carried.integers == graph == made.integers
-    assert carried.target == made.target
+    carried, compiled = carried_graphs(from_bytes(to_bytes(carrying(title)))), graphs_for(graph, plan.target)
+    assert carried.integers == graph == compiled.integers
+    assert carried.target == compiled.target
 
 
 def test_a_module_without_graphs_is_refused():

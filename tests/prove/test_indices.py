@@ -27,8 +27,8 @@ def test_steps_are_those_of_the_loops_in_order(loop):
         for i, j in product(range(loop.iter_out), range(loop.iter_in))
         for uop in zip(*UOPS, strict=True)
     ]
-    found = steps_of(loop, UOPS)
-    assert list(zip(found.dst.tolist(), found.src.tolist(), found.wgt.tolist(), strict=True)) == expected
+    steps = steps_of(loop, UOPS)
+    assert list(zip(steps.dst.tolist(), steps.src.tolist(), steps.wgt.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("stride_2", [0, 1])
@@ -61,14 +61,14 @@ def test_sums_of_a_depthwise_are_those_of_its_rows(stride_2, more_rows, wide, co
         for dst, src, wgt in zip(*(column.tolist() for column in UOPS), strict=True)
         for j in range(3)
     ]
-    found = depthwise_rows(loop, UOPS, Window(3, 5, 1))
-    assert list(zip(found.dst.tolist(), found.src.tolist(), found.wgt.tolist(), strict=True)) == expected
+    rows = depthwise_rows(loop, UOPS, Window(3, 5, 1))
+    assert list(zip(rows.dst.tolist(), rows.src.tolist(), rows.wgt.tolist(), strict=True)) == expected
     taps = [
         [r * columns + t, 0, r * 5 + 5 - columns + t]
         for r in range(min(1 + more_rows, 3))
         for t in range(columns)
     ]
-    assert (found.terms.tolist(), found.shared) == (taps, 1)
+    assert (rows.terms.tolist(), rows.shared) == (taps, 1)
 
 
 def _terms(steps: Steps) -> dict[int, list[tuple[int, int]]]:
@@ -76,7 +76,7 @@ def _terms(steps: Steps) -> dict[int, list[tuple[int, int]]]:
     terms: dict[int, list[tuple[int, int]]] = {}
     for dst, src, wgt in zip(steps.dst.tolist(), steps.src.tolist(), steps.wgt.tolist(), strict=True):
         terms.setdefault(dst, []).append((src, wgt))
-    return {dst: sorted(found) for dst, found in terms.items()}
+    return {dst: sorted(pairs) for dst, pairs in terms.items()}
 
 
 def _terms_of_products(steps: Steps) -> dict[int, list[tuple[int, int]]]:
@@ -114,14 +114,14 @@ def test_levels_run_as_the_steps_in_order():
     rng = np.random.default_rng(2)
     for _ in range(200):
         dst, src = rng.integers(0, 8, (2, int(rng.integers(0, 30))))
-        wanted, found = rng.integers(0, 1000, (1, 8)).repeat(2, axis=0)
+        wanted, actual = rng.integers(0, 1000, (1, 8)).repeat(2, axis=0)
         for to, source in zip(dst.tolist(), src.tolist(), strict=True):
             wanted[to] = wanted[to] * 3 + wanted[source]
         groups = levels(dst, src)
         for group in groups:
             assert len(set(dst[group].tolist())) == len(group)
-            found[dst[group]] = found[dst[group]] * 3 + found[src[group]]
-        assert found.tolist() == wanted.tolist()
+            actual[dst[group]] = actual[dst[group]] * 3 + actual[src[group]]
+        assert actual.tolist() == wanted.tolist()
         assert sorted(np.concatenate([*groups, []]).tolist()) == list(range(len(dst)))
 
 

@@ -1,4 +1,4 @@
-"""The pseudo-random words of roots are those of SipHash."""
+"""The pseudo-random words of roots are outputs of SipHash."""
 
 import numpy as np
 import pytest

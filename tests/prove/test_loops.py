@@ -1,4 +1,4 @@
-"""Instructions of decoded streams are those that were encoded, and loops have the steps of their fields."""
+"""Instructions of decoded streams equal the encoded instructions, and loops have the steps of their fields."""
 
 from dataclasses import replace
 
@@ -29,8 +29,8 @@ def test_instructions_of_a_stream_are_those_that_were_encoded_in_any_order(seed)
     stream = np.frombuffer(program.stream, np.uint8).reshape(-1, config.instruction_bytes)
     order = rng.permutation(len(stream)).tolist()
     expected = [codec.decode(int.from_bytes(stream[place].tobytes(), "little"), config) for place in order]
-    found = list(instructions_of(decode_stream(stream, config), order))
-    assert found == list(zip(order, expected, strict=True))
+    instructions = list(instructions_of(decode_stream(stream, config), order))
+    assert instructions == list(zip(order, expected, strict=True))
 
 
 def test_steps_are_those_of_the_micro_ops_and_factors_of_an_instruction():
@@ -43,13 +43,13 @@ def test_steps_are_those_of_the_micro_ops_and_factors_of_an_instruction():
 
 @pytest.mark.parametrize(("overwrite", "wgt"), [(False, [1, 6]), (True, [6])])
 def test_of_products_that_replace_each_other_only_the_last_is_computed(overwrite, wgt):
-    found = {
+    rows = {
         (to, *row.tolist())
         for product in loop_products(key_of(GEMM), overwrite)
         for places in product.dst
         for to, row in zip(places.tolist(), product.wgt, strict=True)
     }
-    assert found == {(4, *wgt), (5, *wgt)}
+    assert rows == {(4, *wgt), (5, *wgt)}
 
 
 def test_steps_of_an_alu_instruction_that_read_earlier_results_run_later():

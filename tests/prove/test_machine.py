@@ -29,9 +29,9 @@ def run(program: Program) -> np.ndarray:
     stream = np.frombuffer(program.stream, np.uint8).reshape(-1, config.instruction_bytes)
     decoded = decode_stream(stream, config)
     StreamMachine(config, domain, dram).run(decoded, interleave(decoded).order.tolist())
-    found = constant_bytes(domain, dram.elements[: len(program.image)])
-    assert found is not None
-    return found
+    contents = constant_bytes(domain, dram.elements[: len(program.image)])
+    assert contents is not None
+    return contents
 
 
 def is_covered(config: AcceleratorConfig) -> bool:
@@ -115,7 +115,7 @@ def test_bytes_that_nothing_has_written_are_unknown_and_differ_by_address():
 
 
 def image_with_parameters(config: AcceleratorConfig) -> np.ndarray:
-    """Return DRAM, uint8[IMAGE_BYTES], that begins with 16 elements of ACC: the parameters of an addition, those
+    """Return DRAM, uint8[IMAGE_BYTES], that begins with 16 elements of ACC: the parameters of an addition and
     of a requantisation, and small sums."""
     image = np.random.default_rng(6).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
     lanes = config.values(MemoryType.ACC)
@@ -138,8 +138,8 @@ def check_run(config: AcceleratorConfig, image: np.ndarray, low: int, instructio
     dram = Dram(domain, image, low, IMAGE_BYTES, 256, spare_bytes(config))
     dram.write(low, Lanes.of_constants(domain, image[low:].view(np.int8)[:, None]))
     StreamMachine(config, domain, dram).run(decode_stream(stream, config), range(len(instructions)))
-    found = constant_bytes(domain, dram.elements[: len(expected)])
-    np.testing.assert_array_equal(found, expected)
+    actual = constant_bytes(domain, dram.elements[: len(expected)])
+    np.testing.assert_array_equal(actual, expected)
 
 
 def block(form: type[isa.Instruction], memory: MemoryType, size: int, **fields: int) -> isa.Instruction:

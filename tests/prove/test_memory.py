@@ -25,7 +25,7 @@ def constants(domain: Domain, count: int, size: int) -> Lanes:
 
 
 def holds_row(dram: Dram, pad: Pad, before: Lanes) -> list[bool]:
-    """Return of each element whether it refers to its row; values and residues are those from before."""
+    """Return of each element whether it refers to its row; values and residues equal `before`."""
     held = pad.chosen(slice(None))
     assert equal(held.elements.reshape(-1), before.elements.reshape(-1)).all()
     np.testing.assert_array_equal(held.residues, before.residues)

@@ -1,4 +1,4 @@
-"""Operators that move elements move those of proofs as the host moves numbers."""
+"""Operators that move elements move the elements of proofs as the host moves numbers."""
 
 import numpy as np
 import pytest

@@ -42,19 +42,19 @@ OTHER = {
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_equal_sums_have_equal_polynomials(name):
-    one, other = (Polynomials(DOMAIN.functions).of(*each) for each in EQUAL[name])
-    assert one == other
+    left, right = (Polynomials(DOMAIN.functions).of(*each) for each in EQUAL[name])
+    assert left == right
 
 
 @pytest.mark.parametrize("name", OTHER)
 def test_other_sums_have_other_polynomials(name):
-    one, other = (Polynomials(DOMAIN.functions).of(*each) for each in OTHER[name])
-    assert one != other
+    left, right = (Polynomials(DOMAIN.functions).of(*each) for each in OTHER[name])
+    assert left != right
 
 
 def test_factors_of_bytes_are_coefficients():
-    found = Polynomials(DOMAIN.functions).of([(-5, [X]), (7, [X, Y])], 11)
-    assert found == {CONSTANT: 11, monomial_of([X]): -5, monomial_of([X, Y]): 7}
+    polynomial = Polynomials(DOMAIN.functions).of([(-5, [X]), (7, [X, Y])], 11)
+    assert polynomial == {CONSTANT: 11, monomial_of([X]): -5, monomial_of([X, Y]): 7}
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,10 @@ def test_products_of_residues_are_exact(depth):
         for shape in ((2, depth), (depth, 3))
     )
     result = field_products(Domain(1), left, right)
-    for got, one, other, prime in zip(
+    for got, left_part, right_part, prime in zip(
         modulo(result.residues), left.residues, right.residues, PRIMES, strict=True
     ):
-        exact = one.astype(np.int64).astype(object) @ other.astype(np.int64).astype(object)
+        exact = left_part.astype(np.int64).astype(object) @ right_part.astype(np.int64).astype(object)
         assert (got == exact % prime).all()
     assert result.degree == 2
 
@@ -85,10 +85,10 @@ def test_products_of_elements_with_one_root_are_functions_of_it():
     right = np.concatenate((y, np.broadcast_to(zero, (1, 2))), 0)
     right[0, 1] = domain.constants(np.array(5))
     right[1, 1] = domain.constants(np.array(-2))
-    found = field_products(domain, domain.values(left), domain.values(right))
-    assert (found.source["function"][:, 0] == SEVERAL).all()
+    product = field_products(domain, domain.values(left), domain.values(right))
+    assert (product.source["function"][:, 0] == SEVERAL).all()
     expected = domain.functions.number(5 * BYTES.astype(np.int64) - 14)
-    assert (found.source["function"][:, 1] == expected).all()
-    assert (found.source["lo"][:, 1] == x["lo"][:, 0]).all()
+    assert (product.source["function"][:, 1] == expected).all()
+    assert (product.source["lo"][:, 1] == x["lo"][:, 0]).all()
     several = field_products(domain, domain.values(left), domain.values(y[:, :1].repeat(2, 0)))
     assert several.source is None

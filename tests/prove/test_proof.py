@@ -24,8 +24,8 @@ def test_a_proof_as_json_has_all_its_parts():
 
 def test_an_explanation_is_part_of_the_json():
     explanation = Explanation("weight", 3, None, "text")
-    found = json.loads(json.dumps(replace(PROOF, proved=False, explanation=explanation).to_json()))
-    assert found["explanation"] == {"kind": "weight", "instruction": 3, "loaded_by": None, "text": "text"}
+    decoded = json.loads(json.dumps(replace(PROOF, proved=False, explanation=explanation).to_json()))
+    assert decoded["explanation"] == {"kind": "weight", "instruction": 3, "loaded_by": None, "text": "text"}
 
 
 @pytest.mark.parametrize(

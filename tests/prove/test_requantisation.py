@@ -20,9 +20,9 @@ class Kinds(dict):
 @pytest.fixture
 def sets():
     used = set()
-    made = Requantisations(Functions(), Kinds(), used.add)
-    made.used = used
-    return made
+    requantisations = Requantisations(Functions(), Kinds(), used.add)
+    requantisations.used = used
+    return requantisations
 
 
 def words(*fields):

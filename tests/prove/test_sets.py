@@ -178,10 +178,12 @@ TABLES = {
 @pytest.mark.parametrize("inner", TABLES)
 def test_functions_of_functions_of_a_set_are_functions_of_it(inner, outer):
     domain = Domain(1)
-    one, other = (np.array(domain.functions.number(TABLES[name]), np.int32) for name in (inner, outer))
+    inner_number, outer_number = (
+        np.array(domain.functions.number(TABLES[name]), np.int32) for name in (inner, outer)
+    )
     whole = greatest(domain, *(element(domain, name) for name in "xyz"))
-    together = domain.functions.composed(other, one)
-    assert equal(domain.apply(domain.apply(whole, one), other), domain.apply(whole, together))
+    together = domain.functions.composed(outer_number, inner_number)
+    assert equal(domain.apply(domain.apply(whole, inner_number), outer_number), domain.apply(whole, together))
 
 
 @pytest.mark.parametrize("first", [True, False])

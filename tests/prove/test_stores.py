@@ -27,17 +27,17 @@ FORMS = {
 
 def sums_of(domain: Domain, name: str, rows: int) -> Sums:
     """Return sums[rows, LANES]: of two roots in the first row, functions of one root in the others."""
-    one, other = (domain.values(domain.fresh(f"{name} {part}", (rows, LANES))) for part in "ab")
-    total = domain.add(one, domain.scale(other, np.array(3)))
-    source = one.source.copy()
+    left, right = (domain.values(domain.fresh(f"{name} {part}", (rows, LANES))) for part in "ab")
+    total = domain.add(left, domain.scale(right, np.array(3)))
+    source = left.source.copy()
     source["function"][0] = SEVERAL
-    residues = one.residues.copy()
+    residues = left.residues.copy()
     residues[:, 0] = total.residues[:, 0]
     return replace(total, residues=residues, source=None if rows == 1 else source)
 
 
 RESIDUAL_ROWS = (4, 5), (6,), (8, 9, 10), (11, 12)
-"""Of the STOREs below; later ones write those of the first two. The others are scratchpad elements."""
+"""Of the STOREs below; later STOREs write the rows of the first two. Other rows are scratchpad elements."""
 
 
 def dram_of(domain: Domain) -> Dram:
@@ -76,21 +76,21 @@ def written(form: Form, together: bool, in_thread: bool = False) -> tuple[Domain
 
 @pytest.mark.parametrize("name", FORMS)
 def test_stores_computed_together_write_what_each_writes_alone(name):
-    (_, one), (domain, other) = (written(FORMS[name], together) for together in (False, True))
-    assert equal(one.elements, other.elements).all()
-    np.testing.assert_array_equal(one.residues, other.residues)
-    np.testing.assert_array_equal(one.residues, domain.values(one.elements).residues)
-    writers = one.writers.reshape(-1, LANES)[:, 0].tolist()
-    assert writers == other.writers.reshape(-1, LANES)[:, 0].tolist() == [7, 10, 10, 8, 9, 9, 9, NO_WRITER]
+    (_, alone), (domain, joint) = (written(FORMS[name], together) for together in (False, True))
+    assert equal(alone.elements, joint.elements).all()
+    np.testing.assert_array_equal(alone.residues, joint.residues)
+    np.testing.assert_array_equal(alone.residues, domain.values(alone.elements).residues)
+    writers = alone.writers.reshape(-1, LANES)[:, 0].tolist()
+    assert writers == joint.writers.reshape(-1, LANES)[:, 0].tolist() == [7, 10, 10, 8, 9, 9, 9, NO_WRITER]
 
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("name", FORMS)
 def test_a_thread_writes_what_the_machine_writes_itself(name, together):
-    (_, one), (_, other) = (written(FORMS[name], together, in_thread) for in_thread in (False, True))
-    assert equal(one.elements, other.elements).all()
-    np.testing.assert_array_equal(one.residues, other.residues)
-    np.testing.assert_array_equal(one.writers, other.writers)
+    (_, direct), (_, threaded) = (written(FORMS[name], together, in_thread) for in_thread in (False, True))
+    assert equal(direct.elements, threaded.elements).all()
+    np.testing.assert_array_equal(direct.residues, threaded.residues)
+    np.testing.assert_array_equal(direct.writers, threaded.writers)
 
 
 class Held(Domain):
@@ -228,14 +228,14 @@ def test_an_error_names_its_store_and_nothing_is_written(name):
 
 def test_joined_sums_keep_the_bounds_of_all():
     domain = Domain(1)
-    one, other = sums_of(domain, "x", 1), sums_of(domain, "y", 3)
-    both = joined([replace(one, reach=9), replace(other, offset=11, degree=2, magnitude=1 << 51)])
+    left, right = sums_of(domain, "x", 1), sums_of(domain, "y", 3)
+    both = joined([replace(left, reach=9), replace(right, offset=11, degree=2, magnitude=1 << 51)])
     assert (both.reach, both.offset, both.degree, both.magnitude) == (
-        max(9, other.reach),
-        max(one.offset, 11),
+        max(9, right.reach),
+        max(left.offset, 11),
         2,
         1 << 51,
     )
     assert both.source is not None
     assert (both.source["function"] == SEVERAL).any(1).tolist() == [True, True, False, False]
-    np.testing.assert_array_equal(both.residues, np.concatenate((one.residues, other.residues), 1))
+    np.testing.assert_array_equal(both.residues, np.concatenate((left.residues, right.residues), 1))

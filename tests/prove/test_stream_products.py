@@ -47,12 +47,12 @@ def constant_weights(numbers: np.ndarray) -> Weights:
 
 def total(domain: Domain, terms: list[tuple[np.void, int]]) -> Sums:
     """Return a sum of elements times numbers, term by term."""
-    found = domain.values(domain.constants(np.zeros(1)))
+    result = domain.values(domain.constants(np.zeros(1)))
     for element, factor in terms:
         if factor:
-            one = np.array([element], element.dtype)
-            found = domain.add(found, domain.scale(domain.values(one), np.array([factor])))
-    return found
+            summand = np.array([element], element.dtype)
+            result = domain.add(result, domain.scale(domain.values(summand), np.array([factor])))
+    return result
 
 
 def is_sum(product: Sums, lane: tuple[int, int], expected: Sums) -> bool:
@@ -76,14 +76,14 @@ def test_matrix_products_are_the_sums_of_their_terms(seed, batch):
     given = operands(domain, batch, seed)
     src, wgt = rng.integers(0, DEPTH, (3, 2)), rng.integers(0, DEPTH, (2, 2))
     product = Product(np.arange(6).reshape(3, 2), src, wgt)
-    found = matrix_product(domain, given, product, with_source=True)
+    sums = matrix_product(domain, given, product, with_source=True)
     elements, weights = given.inputs.chosen(slice(None)).elements, given.weights.numbers
     for p, o, b, row in np.ndindex(3, 2, batch, BLOCK):
         terms = [
             (single(elements, src[p, r], b * BLOCK + k), int(weights[wgt[o, r], row, k]))
             for r, k in np.ndindex(2, BLOCK)
         ]
-        assert is_sum(found, (p * 2 + o, b * BLOCK + row), total(domain, terms))
+        assert is_sum(sums, (p * 2 + o, b * BLOCK + row), total(domain, terms))
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -101,7 +101,7 @@ def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch, window):
     given = Operands(pad_of(domain, inputs), constant_weights(weights))
     src, wgt = rng.integers(0, DEPTH, (2, 3 * window.rows)), rng.integers(0, DEPTH, 2)
     rows = Rows(np.arange(2), src, wgt, terms_of_sum, window.channels)
-    found = row_sums(domain, given, rows, with_source=True)
+    sums = row_sums(domain, given, rows, with_source=True)
     for step, lane in np.ndindex(2, batch * block):
         row = lane % block
         terms = [
@@ -111,7 +111,7 @@ def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch, window):
             )
             for element, channel, place in terms_of_sum
         ]
-        assert is_sum(found, (step, lane), total(domain, terms))
+        assert is_sum(sums, (step, lane), total(domain, terms))
 
 
 @pytest.mark.parametrize("largest", [3, 100])
@@ -126,8 +126,8 @@ def test_products_of_activations_are_bounded_by_the_values_of_these(largest):
     weights.put_activations(slice(None), Lanes(columns, domain.values(columns).residues))
     place = np.zeros((1, 1), np.int64)
     given = Operands(pad_of(domain, inputs), weights)
-    found = matrix_product(domain, given, Product(place, place, place), with_source=False)
-    assert (found.degree, found.reach, found.offset) == (2, 3 * largest**2 * BLOCK, largest**2 * BLOCK)
+    sums = matrix_product(domain, given, Product(place, place, place), with_source=False)
+    assert (sums.degree, sums.reach, sums.offset) == (2, 3 * largest**2 * BLOCK, largest**2 * BLOCK)
 
 
 ROOTS = np.arange(2 * 2 * BLOCK).reshape(2, 2 * BLOCK)
@@ -166,5 +166,5 @@ def test_sums_of_one_root_are_found_among_sums_of_several(name):
     held = Operands(pad_of(domain, inputs), constant_weights(weights))
     product = Product(np.arange(2)[:, None], np.arange(2)[:, None], np.zeros((1, 1), np.int64))
     sums = matrix_product(domain, held, product, with_source=True)
-    found = 0 if sums.source is None else int((sums.source["function"] != SEVERAL).sum())
-    assert found == singles
+    single_roots = 0 if sums.source is None else int((sums.source["function"] != SEVERAL).sum())
+    assert single_roots == singles

@@ -20,7 +20,7 @@ def script() -> Iterator[Callable[[str], ModuleType]]:
 
 @pytest.fixture(scope="module")
 def on_one_thread() -> Iterator[None]:
-    """Keep the numbers of threads: benchmarks set those of libraries that are imported already."""
+    """Keep the numbers of threads: benchmarks set them in libraries that are imported already."""
     with pytest.MonkeyPatch.context() as patch:
         for library in ("OMP", "OPENBLAS", "MKL"):
             patch.setenv(f"{library}_NUM_THREADS", "1")

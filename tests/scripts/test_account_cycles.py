@@ -1,4 +1,4 @@
-"""The account of a network: its figures are those of a report, and its parts add up."""
+"""The account of a network: its figures agree with a report, and its parts add up."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The benchmark of large graphs: it compiles and runs small ones of its forms."""
+"""The benchmark of large graphs: it compiles and runs small graphs of its forms."""
 
 import bench_graphs
 import pytest

@@ -31,14 +31,14 @@ def plan():
 
 
 def test_operators_and_crossings_are_listed_in_order_with_what_they_read_and_write(bench, plan):
-    found = [
+    steps = [
         (step.kind, [(array.dtype.name, array.shape) for array in step.arrays])
         for step in bench.steps_of(plan)
     ]
     wide, narrow = ("float32", (3, 4)), ("int8", (3, 4))
     blocks = ("int8", next(iter(plan.launches)).packs[0].layout.blocks)
-    assert [kind for kind, _ in found] == ["QuantizeLinear", "pack", "pack", "unpack", "DequantizeLinear"]
-    assert [arrays for _, arrays in found] == [
+    assert [kind for kind, _ in steps] == ["QuantizeLinear", "pack", "pack", "unpack", "DequantizeLinear"]
+    assert [arrays for _, arrays in steps] == [
         [wide, narrow],
         [narrow, blocks],
         [narrow, blocks],

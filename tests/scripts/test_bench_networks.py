@@ -1,4 +1,4 @@
-"""The table of networks: its figures are those of a run."""
+"""The table of networks: its figures agree with a run."""
 
 from dataclasses import replace
 
@@ -24,14 +24,14 @@ def row(bench, tmp_path_factory):
 
 
 def test_a_row_has_the_figures_of_a_run(bench, row):
-    found = vdla.compile(model().SerializeToString(), "tiny").forecast()
+    forecast = vdla.compile(model().SerializeToString(), "tiny").forecast()
     assert row.network == "net"
     assert row.seconds > 0
-    assert row.summary.cycles == found.cycles
+    assert row.summary.cycles == forecast.cycles
     name, launches, macs, share, default, cycles, change, used, _ = str(row).split()
     assert (name, launches, macs, share) == ("net", "2", "0.0", "100.0%")
-    assert (default, cycles, change) == (f"{found.cycles:,}", f"{found.cycles:,}", "+0.00%")
-    assert used == f"{found.utilisation:.1%}"
+    assert (default, cycles, change) == (f"{forecast.cycles:,}", f"{forecast.cycles:,}", "+0.00%")
+    assert used == f"{forecast.utilisation:.1%}"
 
 
 def test_the_change_is_that_from_the_compilers_own_choices(row):

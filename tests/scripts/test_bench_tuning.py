@@ -7,7 +7,7 @@ from bench_tuning import gains, plan_for
 from tuning.figures import correlations, curves, gain, trials_to_reach, tuned
 from tuning.picture import draw
 from tuning.subjects import drawn, targets, tasks_on
-from tuning.trials import Found, Searched, Subject, found
+from tuning.trials import Searched, Subject, TaskOutcome, search_task
 
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.sizes import Convolution
@@ -25,20 +25,20 @@ def searched(explorer="model", seed=0, cycles=(120, 90, 95)):
     return Searched(explorer, seed, list(range(len(cycles))), list(cycles))
 
 
-def made(task="C1", default=100, floor=80, roofline=60, searches=()):
+def task_result(task="C1", default=100, floor=80, roofline=60, searches=()):
     searches = searches or (searched(),)
-    best = min(default, *(min(one.cycles) for one in searches))
-    return Found("default", task, 500, default, roofline, floor, best, 0, list(searches))
+    best = min(default, *(min(search.cycles) for search in searches))
+    return TaskOutcome("default", task, 500, default, roofline, floor, best, 0, list(searches))
 
 
 def test_a_search_knows_the_default_choice():
-    assert tuned(made(), searched()) == 90
-    assert tuned(made(), searched(cycles=(150, 120))) == 100
-    assert gain(made(), "model") == pytest.approx(100 / 90)
+    assert tuned(task_result(), searched()) == 90
+    assert tuned(task_result(), searched(cycles=(150, 120))) == 100
+    assert gain(task_result(), "model") == pytest.approx(100 / 90)
 
 
 def test_curves_are_of_the_best_so_far():
-    (curve,) = curves([made()], "model", 5)
+    (curve,) = curves([task_result()], "model", 5)
     assert curve == pytest.approx(np.array([120, 90, 90, 90, 90]) / 90)
 
 
@@ -48,7 +48,7 @@ def test_trials_until_another_explorer_is_reached():
         searched(cycles=(120, 95, 90)),
         searched(seed=1, cycles=(99, 98)),
     )
-    needed = trials_to_reach([made(searches=searches)], "model", "random", 8)
+    needed = trials_to_reach([task_result(searches=searches)], "model", "random", 8)
     assert needed == {"C1": pytest.approx((2 * 8) ** 0.5)}
 
 
@@ -61,15 +61,15 @@ def test_trials_until_another_explorer_is_reached():
     ],
 )
 def test_a_gain_is_reached_or_proven_not_to_be_there(floor, required, holds):
-    lines = [*gains({"C1": made(floor=floor)}, required)]
-    assert all(found for _, found in lines) is holds
+    lines = [*gains({"C1": task_result(floor=floor)}, required)]
+    assert all(reached for _, reached in lines) is holds
 
 
 def test_a_task_is_searched_and_what_is_left_is_bounded():
-    one = found("a", TASKS["a"], TARGET, [("model", 0), ("random", 0)], 20, 30)
-    assert [len(search.cycles) for search in one.searched] == [20, 20]
-    assert one.roofline <= one.floor <= one.best <= one.default
-    assert msgspec.json.decode(msgspec.json.encode(one), type=Found) == one
+    result = search_task("a", TASKS["a"], TARGET, [("model", 0), ("random", 0)], 20, 30)
+    assert [len(search.cycles) for search in result.searched] == [20, 20]
+    assert result.roofline <= result.floor <= result.best <= result.default
+    assert msgspec.json.decode(msgspec.json.encode(result), type=TaskOutcome) == result
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -82,8 +82,8 @@ def test_no_choice_is_below_its_bound(name):
 
 
 def test_models_are_judged_on_tasks_that_they_have_not_seen():
-    founds = {name: found(name, task, TARGET, [("random", 0)], 40, 0) for name, task in TASKS.items()}
-    judged = correlations(founds, TASKS, TARGET, "linear", 40)
+    results = {name: search_task(name, task, TARGET, [("random", 0)], 40, 0) for name, task in TASKS.items()}
+    judged = correlations(results, TASKS, TARGET, "linear", 40)
     assert set(judged) == set(TASKS)
     assert min(judged.values()) > 0.5
 

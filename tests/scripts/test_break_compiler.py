@@ -36,8 +36,8 @@ def trial(result: str, seed: int = 1, **what: bool):
     ],
 )
 def test_the_verdict_follows_from_the_networks(script, rows, end, verdict, detail):
-    found = [trial(result, seed, **what) for result, seed, what in rows]
-    assert script.verdict_of(found, end) == (verdict, detail)
+    outcomes = [trial(result, seed, **what) for result, seed, what in rows]
+    assert script.verdict_of(outcomes, end) == (verdict, detail)
 
 
 def test_all_verdicts_are_counted(script):
@@ -75,9 +75,9 @@ def test_faults_are_planted_in_the_folders_after_import_and_quantisation(script)
     ],
 )
 def test_changes_move_values_and_addresses(before, after):
-    found = {change.applied(before.encode()).decode() for change in changes(before.encode(), ValueFinder)}
-    assert found == after
-    assert all(ast.parse(text) for text in found)
+    changed = {change.applied(before.encode()).decode() for change in changes(before.encode(), ValueFinder)}
+    assert changed == after
+    assert all(ast.parse(text) for text in changed)
 
 
 def test_faults_of_modules_where_results_change_are_drawn_more_often(script):
@@ -95,13 +95,13 @@ def test_faults_of_modules_where_results_change_are_drawn_more_often(script):
 
 
 def test_a_compiler_that_is_loaded_again_has_the_change_and_this_one_has_not(script):
-    """A fork compiles the same plan with the same source, and another one with a fault."""
+    """A fork compiles the same plan with the same source, and another plan with a fault."""
     from proving.compiler import samples, trials
 
     (network,) = samples(1)
     path = "compiler/codegen/epilogue.py"
     source = script.sources(script.ROOT, (path.rpartition("/")[0],))[path]
     assert trials(path, source, [network]) == ([], "")
-    (found,), end = trials(path, b"raise ValueError('broken')\n", [network])
-    assert (found.result, end) == ("failed", "")
-    assert "broken" in found.difference
+    (failure,), end = trials(path, b"raise ValueError('broken')\n", [network])
+    assert (failure.result, end) == ("failed", "")
+    assert "broken" in failure.difference

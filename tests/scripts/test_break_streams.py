@@ -61,9 +61,9 @@ def test_the_kinds_are_those_of_the_table(scripts):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_changes_one_instruction_one_micro_op_or_two_blocks(scripts, kind):
-    found = planted(scripts, kind)
-    assert len(found) > 3
-    for plan, fault in found:
+    pairs = planted(scripts, kind)
+    assert len(pairs) > 3
+    for plan, fault in pairs:
         words = sum(
             int(np.any(stream.words != fault.plan.streams[name].words, axis=1).sum())
             for name, stream in plan.streams.items()
@@ -89,7 +89,9 @@ def test_a_fault_in_an_instruction_tells_the_field_and_its_values(scripts):
         place, _, change = fault.text.partition(": ")
         launch, _, index = place.partition(", instruction ")
         (name, before, _, after) = change.split()
-        items = [faults.instructions_of(one.streams[launch])[int(index)] for one in (plan, fault.plan)]
+        items = [
+            faults.instructions_of(version.streams[launch])[int(index)] for version in (plan, fault.plan)
+        ]
         assert [type(item).__name__.upper() for item in items] == [name.partition(".")[0]] * 2
         assert [str(getattr(item, name.partition(".")[2])) for item in items] == [before, after]
 
@@ -129,8 +131,8 @@ def test_faults_in_a_pooling_of_sums_are_refused(scripts, script, kind):
     assert check.proof_faults(plan, graph) == []
     assert "GREATEST_OF_SUMS" in check.proof_of(plan, graph).axioms
     subject = script.Subject("pooled", graph, plan)
-    found = [scripts("proving.faults").planted(plan, kind, Random(f"{kind} {seed}")) for seed in range(6)]
-    verdicts = [script.judged(subject, number, fault).verdict for number, fault in enumerate(found)]
+    faults = [scripts("proving.faults").planted(plan, kind, Random(f"{kind} {seed}")) for seed in range(6)]
+    verdicts = [script.judged(subject, number, fault).verdict for number, fault in enumerate(faults)]
     assert script.MISSED not in verdicts
     assert verdicts.count(script.CAUGHT) > 2
 
@@ -183,13 +185,13 @@ def test_loads_that_change_places_keep_their_tokens_and_their_tensors(scripts):
             moved = [place for place in range(len(before)) if before[place] != after[place]]
             if not moved:
                 continue
-            one, other = moved
+            first, second = moved
             for token in faults.TOKENS:
-                assert getattr(before[one], token) == getattr(after[one], token)
-            assert after[one].dram_base == before[other].dram_base
+                assert getattr(before[first], token) == getattr(after[first], token)
+            assert after[first].dram_base == before[second].dram_base
             owner = {int(place): tensor for tensor, places in stream.tensors.items() for place in places}
             now = {int(place): tensor for tensor, places in broken.tensors.items() for place in places}
-            assert (now.get(one), now.get(other)) == (owner.get(other), owner.get(one))
+            assert (now.get(first), now.get(second)) == (owner.get(second), owner.get(first))
 
 
 ON_CHIP = {

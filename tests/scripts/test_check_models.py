@@ -1,4 +1,4 @@
-"""Lowered networks agree with onnxruntime layer by layer, and the command says where one does not."""
+"""Lowered networks agree with onnxruntime layer by layer, and the command says where they differ."""
 
 import importlib
 from dataclasses import replace
@@ -25,13 +25,13 @@ def script(script):
 @pytest.fixture(scope="module")
 def folder(script, tmp_path_factory):
     """Return a folder with small models, float and quantised."""
-    found = tmp_path_factory.mktemp("models")
+    directory = tmp_path_factory.mktemp("models")
     done = CliRunner().invoke(
         importlib.import_module("make_models").main,
-        ["--output", str(found), "--only", "lstm_cell", "--only", "dqn"],
+        ["--output", str(directory), "--only", "lstm_cell", "--only", "dqn"],
     )
     assert done.exit_code == 0, done.output
-    return found
+    return directory
 
 
 class Spoiled:
@@ -59,27 +59,28 @@ class Spoiled:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_is_compared_and_agrees(script, folder, name):
-    found = script.compare(folder / name, 0)
-    assert len(found.differences) == LAYERS[name]
-    assert found.largest <= 1
-    assert found.same_rows == found.rows
-    assert {op for op in found.on_host if op.startswith("Int8")} <= {"Int8Lookup"}  # a table is the host's
+    comparison = script.compare(folder / name, 0)
+    assert len(comparison.differences) == LAYERS[name]
+    assert comparison.largest <= 1
+    assert comparison.same_rows == comparison.rows
+    # a table is the host's
+    assert {op for op in comparison.on_host if op.startswith("Int8")} <= {"Int8Lookup"}
 
 
 def test_names_that_are_no_identifiers_are_found(script, tmp_path):
     onnx.save(small_cnn(), tmp_path / "cnn.onnx")
-    found = script.compare(tmp_path / "cnn.onnx", 0)
-    assert found.largest <= 1
+    comparison = script.compare(tmp_path / "cnn.onnx", 0)
+    assert comparison.largest <= 1
 
 
 @pytest.mark.parametrize("name", ["LSTM", "If"])
 def test_float_networks_with_parts_of_onnxruntime_are_compared(script, tmp_path, name):
     onnx.save(network(name), tmp_path / "net.onnx")
-    found = script.compare(tmp_path / "net.onnx", 0)
-    assert found.exact
-    assert found.differences
-    assert found.largest <= 1
-    assert found.on_host["OnnxRuntime"] == 1
+    comparison = script.compare(tmp_path / "net.onnx", 0)
+    assert comparison.exact
+    assert comparison.differences
+    assert comparison.largest <= 1
+    assert comparison.on_host["OnnxRuntime"] == 1
 
 
 def test_the_command_prints_a_table_and_succeeds(script, folder):

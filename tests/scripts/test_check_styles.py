@@ -47,7 +47,7 @@ def test_styles_that_are_right_have_a_line_each(check, tmp_path):
     ]
     assert total.startswith("2 files: 2 right, 2 of them in one launch, 0 refused, 0 that")
     noted = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
-    assert all(one["layers"] >= 5 and one["share"] > 0.99 and one["cycles"] > 0 for one in noted)
+    assert all(entry["layers"] >= 5 and entry["share"] > 0.99 and entry["cycles"] > 0 for entry in noted)
     assert not (tmp_path / "wrong").exists()
 
 
@@ -101,10 +101,10 @@ def test_an_accelerator_that_differs_is_wrong(script, models, monkeypatch):
     monkeypatch.setattr(
         script, "interpret", lambda graph, inputs: {n: a + 1 for n, a in usual(graph, inputs).items()}
     )
-    faults, found = script.compared(onnx.load(models / f"{NETWORK}.onnx"), 0)
+    faults, figures = script.compared(onnx.load(models / f"{NETWORK}.onnx"), 0)
     assert len(faults) == 1
     assert faults[0].endswith("elements on the accelerator differ")
-    assert found["layers"] >= 5
+    assert figures["layers"] >= 5
 
 
 def test_the_smallest_network_comes_first(script, tmp_path):

@@ -56,7 +56,7 @@ def test_equal_components_are_measured_once_and_kept(tmp_path, asked):
     path = tmp_path / "store.json"
     fill(path)
     assert asked == ["dma", "load_queue", "load_to_compute"]
-    assert [one.kind for one in read_store(path).components["ecp5"]] == ["dma", "queue", "tokens"]
+    assert [component.kind for component in read_store(path).components["ecp5"]] == ["dma", "queue", "tokens"]
     fill(path)
     assert len(asked) == 3
 
@@ -77,10 +77,10 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, asked, monkeypatch):
 
 
 def test_several_processes_measure_the_same(tmp_path, asked):
-    one, two = tmp_path / "one.json", tmp_path / "two.json"
-    fill(one)
-    fill(two, jobs=2)
-    assert one.read_text() == two.read_text()
+    serial, parallel = tmp_path / "one.json", tmp_path / "two.json"
+    fill(serial)
+    fill(parallel, jobs=2)
+    assert serial.read_text() == parallel.read_text()
 
 
 def test_with_another_hardware_what_has_the_same_verilog_is_kept(tmp_path, asked, monkeypatch):

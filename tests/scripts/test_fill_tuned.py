@@ -15,25 +15,27 @@ def script():
     return load_file("scripts/fill_tuned.py")
 
 
-def own(cycles, place=0, **changes):
-    """Return the record of a compiler's own choice."""
+def default_record(cycles, place=0, **changes):
+    """Return the record of the compiler's default choice."""
     return record(cycles, place, explorer=DEFAULT, **changes)
 
 
 def test_the_best_record_that_beats_the_default_is_kept(script):
-    records = [own(100), record(90, 1), record(80, 2), record(None, 3)]
+    records = [default_record(100), record(90, 1), record(80, 2), record(None, 3)]
     assert script.beating(records, TARGET) == [records[2]]
-    assert script.beating([own(100), record(100, 1)], TARGET) == []
+    assert script.beating([default_record(100), record(100, 1)], TARGET) == []
     assert script.beating([record(80, 2)], TARGET) == [], "nothing is known of the default"
-    assert script.beating([own(100, version="old"), record(80, 2, version="old")], TARGET) == []
+    assert script.beating([default_record(100, version="old"), record(80, 2, version="old")], TARGET) == []
 
 
 def test_records_of_tasks_that_were_not_tuned_stay(script):
     kept, replaced = record(5, 1, task="another"), record(70, 4, version="old")
     foreign = record(1, timing="another")
-    found = script.updated([kept, replaced, foreign], [own(100), record(80, 2)], TARGET)
-    assert sorted(one.cycles for one in found) == [5, 80]
-    assert [one.cycles for one in script.updated([replaced], [own(100), record(120, 2)], TARGET)] == []
+    records = script.updated([kept, replaced, foreign], [default_record(100), record(80, 2)], TARGET)
+    assert sorted(entry.cycles for entry in records) == [5, 80]
+    assert [
+        entry.cycles for entry in script.updated([replaced], [default_record(100), record(120, 2)], TARGET)
+    ] == []
 
 
 def test_a_network_is_tuned_and_its_gain_printed(script, tmp_path):
@@ -46,5 +48,5 @@ def test_a_network_is_tuned_and_its_gain_printed(script, tmp_path):
     assert first[:2] == ["tiny", "net"]
     assert int(first[3].replace(",", "")) <= int(first[2].replace(",", ""))
     kept = read_log(tmp_path / "out" / "tiny.jsonl").records
-    assert {one.target for one in kept} <= {"tiny"}
+    assert {entry.target for entry in kept} <= {"tiny"}
     assert f"{tmp_path / 'out' / 'tiny.jsonl'}: {len(kept)} records" in done.stdout

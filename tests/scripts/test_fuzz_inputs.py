@@ -1,4 +1,4 @@
-"""Damaged inputs of every format end in an answer; and the campaign notices those that do not."""
+"""Damaged inputs of every format end in an answer; and the campaign notices inputs that do not."""
 
 import contextlib
 import os
@@ -23,9 +23,9 @@ def fuzz(script):
 
 def campaign(fuzz, kept: Path, inputs: int, *names: str):
     """Run a campaign and return it."""
-    made = fuzz.Campaign(fuzz.tasks_of(inputs, SEED, 0, names or tuple(fuzz.formats.FORMATS)), kept)
-    fuzz.run(made, processes=1)
-    return made
+    fuzz_campaign = fuzz.Campaign(fuzz.tasks_of(inputs, SEED, 0, names or tuple(fuzz.formats.FORMATS)), kept)
+    fuzz.run(fuzz_campaign, processes=1)
+    return fuzz_campaign
 
 
 def test_every_input_is_accepted_or_refused_within_its_limits(fuzz, tmp_path):

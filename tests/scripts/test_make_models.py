@@ -1,5 +1,5 @@
-"""The example networks are the published ones, their files are valid, and they are quantised where they
-should be."""
+"""The example networks equal the published networks, their files are valid, and they are quantised where
+they should be."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -70,10 +70,10 @@ def script(script):
 @pytest.fixture(scope="module")
 def folder(script, tmp_path_factory):
     """Return a folder with the models of REGIONS, made by the command."""
-    found = tmp_path_factory.mktemp("models")
-    done = make(script, found, *REGIONS)
+    directory = tmp_path_factory.mktemp("models")
+    done = make(script, directory, *REGIONS)
     assert done.exit_code == 0, done.output
-    return found
+    return directory
 
 
 def make(script, folder: Path, *names: str, force: bool = False):
@@ -211,9 +211,9 @@ def test_the_lstm_cell_is_the_published_one(script, folder):
     gates = feeds["inputs"] @ from_inputs.T + bias + feeds["hidden"] @ from_hidden.T
     opened, forgotten, shown = (1 / (1 + np.exp(-gate)) for gate in np.split(gates, 4, 1)[:3])
     cell = forgotten * feeds["cell"] + opened * np.tanh(gates[:, 3 * 650 :])
-    found = run.run(run.session_of(model), feeds)
-    np.testing.assert_allclose(found["next_cell"], cell, atol=1e-5)
-    np.testing.assert_allclose(found["next_hidden"], shown * np.tanh(cell), atol=1e-5)
+    outputs = run.run(run.session_of(model), feeds)
+    np.testing.assert_allclose(outputs["next_cell"], cell, atol=1e-5)
+    np.testing.assert_allclose(outputs["next_hidden"], shown * np.tanh(cell), atol=1e-5)
 
 
 def test_settling_gives_batch_normalisation_its_input_statistics(script):
@@ -237,8 +237,8 @@ def test_folded_networks_compute_what_they_did(script, name):
         "BatchNormalization"
     }
     feeds = network.samples(1, 5)[0]
-    found, expected = (run.run(run.session_of(model), feeds) for model in (folded, plain))
-    assert script("make_models").difference(expected, found) < 1e-4
+    actual, expected = (run.run(run.session_of(model), feeds) for model in (folded, plain))
+    assert script("make_models").difference(expected, actual) < 1e-4
 
 
 def test_nodes_behind_an_operator_stay_in_float(script, tmp_path):

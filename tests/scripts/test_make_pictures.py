@@ -1,4 +1,4 @@
-"""The pictures of docs/simulator.md are those of these sources: the same words and numbers are drawn."""
+"""The pictures of docs/simulator.md agree with these sources: the same words and numbers are drawn."""
 
 import re
 

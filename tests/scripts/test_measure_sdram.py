@@ -19,9 +19,14 @@ def test_the_defaults_are_what_litedram_computes_for_the_part_of_a_ulx3s():
 
 
 def test_a_faster_clock_and_another_part_have_other_times():
-    found = parameters_at("AS4C32M16", 100.0)
-    assert (found.precharge, found.refresh, found.column_bits, found.row_active) == (2, 6, 10, 0)
-    assert found.refresh_interval == 782
+    parameters = parameters_at("AS4C32M16", 100.0)
+    assert (parameters.precharge, parameters.refresh, parameters.column_bits, parameters.row_active) == (
+        2,
+        6,
+        10,
+        0,
+    )
+    assert parameters.refresh_interval == 782
 
 
 def test_a_harness_reaches_the_banks_of_the_sdram():

@@ -49,8 +49,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("source", CHANGES)
 def test_a_statement_offers_its_changes(script, source):
-    found = script("mutation.sample").mutants_of("toy.py", source.encode())
-    assert {mutant.after for mutant in found} == CHANGES[source]
+    mutants = script("mutation.sample").mutants_of("toy.py", source.encode())
+    assert {mutant.after for mutant in mutants} == CHANGES[source]
 
 
 NOTHING = [
@@ -94,12 +94,12 @@ def test_a_function_keeps_statements_that_names_depend_on(script):
         b"def f(a):\n    b = g(a)\n    b.x = a\n    a[b] = b\n    if b:\n        c = b\n        "
         b"h(c)\n    return b"
     )
-    found = [
+    statements = [
         mutant
         for mutant in script("mutation.sample").mutants_of("toy.py", source)
         if mutant.change.operator == "statement"
     ]
-    assert [mutant.before for mutant in found] == ["b.x = a", "a[b] = b", "h(c)"]
+    assert [mutant.before for mutant in statements] == ["b.x = a", "a[b] = b", "h(c)"]
 
 
 def test_a_change_leaves_the_rest_of_the_file_as_it_is(script):
@@ -129,14 +129,14 @@ def test_a_seed_draws_the_same_mutants_again(script):
 
 def test_modules_are_drawn_from_by_their_lines(script):
     modules = {f"sim/m{lines}.py": b"y = a < b\n" * lines for lines in (10, 20, 70)}
-    found = Counter(mutant.module for mutant in script("mutation.sample").draw(modules, 10, 0))
-    assert found == {"sim/m10.py": 1, "sim/m20.py": 2, "sim/m70.py": 7}
+    counts = Counter(mutant.module for mutant in script("mutation.sample").draw(modules, 10, 0))
+    assert counts == {"sim/m10.py": 1, "sim/m20.py": 2, "sim/m70.py": 7}
 
 
 def test_as_many_are_drawn_of_each_room(script):
     modules = {f"{room}/m.py": b"y = a < b\n" * lines for room, lines in (("hw", 90), ("sim", 30), ("x", 2))}
-    found = Counter(mutant.module for mutant in script("mutation.sample").draw(modules, 20, 0))
-    assert found == {"hw/m.py": 6, "sim/m.py": 7, "x/m.py": 2}
+    counts = Counter(mutant.module for mutant in script("mutation.sample").draw(modules, 20, 0))
+    assert counts == {"hw/m.py": 6, "sim/m.py": 7, "x/m.py": 2}
 
 
 def test_no_line_is_drawn_twice(script):
@@ -283,12 +283,12 @@ def test_a_campaign_tells_what_is_noticed_and_what_survives(script, toy, monkeyp
     patient(script, monkeypatch)
     before = state(toy)
     done = run(script, toy)
-    found = {entry["after"]: entry["verdict"] for entry in verdicts(toy)}
+    verdict_of = {entry["after"]: entry["verdict"] for entry in verdicts(toy)}
     assert state(toy) == before
     assert not list((toy / "build/mutants").glob("copy*"))
-    assert len(found) == 5
+    assert len(verdict_of) == 5
     assert done.exit_code == 1
-    for after, verdict in found.items():
+    for after, verdict in verdict_of.items():
         assert verdict["ring"] == ("" if after.startswith("return") and "a" in after else "near"), after
     assert "80.0 % were noticed by near tests; 95 % were asked for" in done.output
     assert "runtime/toy.py:11 [comparison]  return a < b  ->  return (a <= b)" in done.output
@@ -354,10 +354,10 @@ LOOPS = "def test_quick():\n    pass\n\ndef test_endless():\n    while True:\n  
 def test_a_run_keeps_to_its_time_and_tells_which_test_has_no_end(script, toy):
     file, trees = "tests/runtime/test_toy.py", script("mutation.trees")
     (toy / file).write_text(LOOPS)
-    with trees.Trees(toy, toy / "build", "key") as own, own.copy({}) as place:
-        spent = own.pytest(place, [file], 60, seconds=0.0)
-        endless = own.pytest(place, [file], 60, test_seconds=1)
-        left_out = own.pytest(place, [file], 60, left_out=[f"{file}::test_endless"])
+    with trees.Trees(toy, toy / "build", "key") as workspace, workspace.copy({}) as place:
+        spent = workspace.pytest(place, [file], 60, seconds=0.0)
+        endless = workspace.pytest(place, [file], 60, test_seconds=1)
+        left_out = workspace.pytest(place, [file], 60, left_out=[f"{file}::test_endless"])
     assert (spent.status, spent.tests) == (0, {})
     assert endless.status == trees.TIMEOUT
     assert next(outcome for outcome, _ in endless.tests.values()) == "passed"

@@ -64,7 +64,7 @@ def test_an_estimated_clock_is_marked(script):
 
 
 @pytest.mark.parametrize(
-    ("exact", "found", "problem"),
+    ("exact", "reached", "problem"),
     [
         (0.98, 0.97, ""),
         (0.96, 0.95, ""),
@@ -77,8 +77,8 @@ def test_an_estimated_clock_is_marked(script):
         ),
     ],
 )
-def test_an_accuracy_that_is_too_low_is_named(script, exact, found, problem):
-    assert script("demo").shortfall(exact, found) == problem
+def test_an_accuracy_that_is_too_low_is_named(script, exact, reached, problem):
+    assert script("demo").shortfall(exact, reached) == problem
 
 
 def test_accuracy_is_the_share_of_right_answers(script):
@@ -91,8 +91,8 @@ def test_layers_are_listed_with_their_time_and_the_host_without(script):
         LayerReport("r", "Reshape", "accelerator", 0, 0, None, 0, 0),
         LayerReport("c", "Int8Conv", "accelerator", 250, 100, 0.5, 1, 1),
     )
-    found = script("demo").layer_lines(Report("cycle", 250, 2.5e-6, 100, 0.5, 1e6, layers))
-    assert [line.split() for line in found[1:]] == [
+    lines = script("demo").layer_lines(Report("cycle", 250, 2.5e-6, 100, 0.5, 1e6, layers))
+    assert [line.split() for line in lines[1:]] == [
         ["q", "QuantizeLinear", "host"],
         ["c", "Int8Conv", "250", "2.50", "50.0%"],
         ["all", "250", "2.50", "50.0%"],
@@ -161,9 +161,9 @@ def test_the_table_has_a_line_for_each_run_and_each_requirement(bench, figures):
 
 def test_works_run_in_turn_and_the_first_round_does_not_count(bench):
     ran = []
-    found = bench.best({"one": lambda: ran.append(1), "other": lambda: ran.append(2)}, rounds=2)
+    times = bench.best({"one": lambda: ran.append(1), "other": lambda: ran.append(2)}, rounds=2)
     assert ran == [1, 2] * 3
-    assert set(found) == {"one", "other"}
+    assert set(times) == {"one", "other"}
 
 
 # On the RTL
@@ -199,7 +199,7 @@ def test_differences_between_two_runs_are_told(script, other, found):
 
 def test_random_inputs_have_their_types_and_are_the_same_for_a_seed():
     wanted = {"image": Value((1, 3), "float32"), "words": Value((2,), "int64")}
-    found, again, other = random_inputs(wanted), random_inputs(wanted), random_inputs(wanted, seed=1)
-    assert {name: Value(array.shape, str(array.dtype)) for name, array in found.items()} == wanted
-    assert all(np.array_equal(found[name], again[name]) for name in wanted)
-    assert not np.array_equal(found["image"], other["image"])
+    inputs, again, other = random_inputs(wanted), random_inputs(wanted), random_inputs(wanted, seed=1)
+    assert {name: Value(array.shape, str(array.dtype)) for name, array in inputs.items()} == wanted
+    assert all(np.array_equal(inputs[name], again[name]) for name in wanted)
+    assert not np.array_equal(inputs["image"], other["image"])

@@ -15,13 +15,13 @@ NAMES = ("functional[seed None]", "functional[seed 0]", "functional[seed 1]", "f
 
 def test_a_program_runs_in_program_order_in_others_and_in_the_simulator():
     assert tuple(DEVICES) == NAMES
-    found, cycles = differences(DEVICES, lambda device: (7, EXPECTED), EXPECTED)
-    assert (found, cycles) == ([], dict.fromkeys(NAMES, 7))
+    messages, cycles = differences(DEVICES, lambda device: (7, EXPECTED), EXPECTED)
+    assert (messages, cycles) == ([], dict.fromkeys(NAMES, 7))
 
 
 def test_other_values_are_counted():
-    found, _ = differences(DEVICES, lambda device: (None, np.array([0, 1, 3, 2])), EXPECTED)
-    assert found == [f"{name}: 2 of 4 values differ" for name in NAMES]
+    messages, _ = differences(DEVICES, lambda device: (None, np.array([0, 1, 3, 2])), EXPECTED)
+    assert messages == [f"{name}: 2 of 4 values differ" for name in NAMES]
 
 
 def test_an_error_of_a_device_is_told_and_the_others_run():
@@ -30,15 +30,15 @@ def test_an_error_of_a_device_is_told_and_the_others_run():
             raise DeviceError("no room")
         return 7, EXPECTED
 
-    found, cycles = differences(DEVICES, run, EXPECTED)
-    assert found == [f"{name}: DeviceError: no room" for name in NAMES[:-1]]
+    messages, cycles = differences(DEVICES, run, EXPECTED)
+    assert messages == [f"{name}: DeviceError: no room" for name in NAMES[:-1]]
     assert cycles == {"cycle": 7}
 
 
 @pytest.mark.parametrize("rtl", [7, 8])
 def test_cycles_of_the_rtl_are_those_of_the_simulator(rtl):
     devices = {"cycle": DEVICES["cycle"], "rtl": DEVICES["functional[seed 0]"]}
-    found, _ = differences(
+    messages, _ = differences(
         devices, lambda device: (7 if device is devices["cycle"] else rtl, EXPECTED), EXPECTED
     )
-    assert found == ([] if rtl == 7 else ["cycles: {'cycle': 7, 'rtl': 8}"])
+    assert messages == ([] if rtl == 7 else ["cycles: {'cycle': 7, 'rtl': 8}"])

@@ -56,11 +56,11 @@ def test_a_network_is_compiled_in_one_process_and_proved_in_another(script, tmp_
 
     monkeypatch.setattr(script, "in_process", in_process)
     (tmp_path / "net_int8.onnx").write_bytes(model().SerializeToString())
-    found = script.row_of(tmp_path / "net_int8.onnx", "tiny")
+    result_row = script.row_of(tmp_path / "net_int8.onnx", "tiny")
     assert ran == [script.write_module, script.measure]
-    assert found.is_right
-    assert (found.network, found.config) == ("net", "tiny")
-    assert found.mebibytes > 0
+    assert result_row.is_right
+    assert (result_row.network, result_row.config) == ("net", "tiny")
+    assert result_row.mebibytes > 0
 
 
 def test_a_function_runs_in_another_process(script):

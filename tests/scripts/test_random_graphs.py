@@ -28,10 +28,10 @@ def test_some_networks_are_right(script, tmp_path):
 
 
 def test_equal_seeds_give_equal_networks(script):
-    one, other = script.case_of(7), script.case_of(7)
-    assert one.network.model == other.network.model
-    assert (one.style, one.config) == (other.style, other.config)
-    assert script.case_of(8).network.model != one.network.model
+    first, second = script.case_of(7), script.case_of(7)
+    assert first.network.model == second.network.model
+    assert (first.style, first.config) == (second.style, second.config)
+    assert script.case_of(8).network.model != first.network.model
 
 
 def test_a_pool_has_no_window_behind_its_input(script):
@@ -147,9 +147,9 @@ def test_a_result_of_values_that_nobody_knows_is_not_excused(script):
 
 
 def test_real_numbers_made_of_integers_that_may_be_one_off_may_be_one_step_off(script):
-    found, expected = np.float32([1, 2]), np.float32([1.5, 2])
-    assert script.far_off(found, expected, 0.5) == ""
-    assert script.far_off(found, expected, 0.4) == "it is 0.5 off, and 0.404 is allowed"
+    actual, expected = np.float32([1, 2]), np.float32([1.5, 2])
+    assert script.far_off(actual, expected, 0.5) == ""
+    assert script.far_off(actual, expected, 0.4) == "it is 0.5 off, and 0.404 is allowed"
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_rows_that_became_images_are_compared_as_such(script):
         {"w": rng.normal(size=(8, 3, 3)).astype(np.float32)},
     )
     case = script.Case(0, script.Network(net, {"x": (1, 3, 20)}), "qdq-u8", script.DEFAULT)
-    found, layers = script.faults(case, script.written(case))
-    assert not found
+    faults, layers = script.faults(case, script.written(case))
+    assert not faults
     assert layers >= 3
 
 

@@ -37,57 +37,61 @@ def _refreshed(tuned, folder, records, *, models=None):
 
 
 def test_records_of_the_preset_before_a_change_of_its_hardware_are_those_of_the_preset_now(tuned, tmp_path):
-    status, _, found = _refreshed(tuned, tmp_path, [replace(one, timing="0" * 64) for one in tuned[1]])
+    status, _, refreshed = _refreshed(
+        tuned, tmp_path, [replace(record, timing="0" * 64) for record in tuned[1]]
+    )
     assert status == 0
-    assert {one.timing for one in found} == {TARGETS["tiny"].timing_digest}
-    assert [one for one in found if one.network] == [one for one in tuned[1] if one.network]
+    assert {record.timing for record in refreshed} == {TARGETS["tiny"].timing_digest}
+    assert [record for record in refreshed if record.network] == [
+        record for record in tuned[1] if record.network
+    ]
 
 
 def test_records_of_older_sources_are_measured_again(tuned, tmp_path):
     records = tuned[1]
     old = [
-        replace(one, version="old", layers=(), before=None, network="old" if one.network else "")
-        for one in records
+        replace(record, version="old", layers=(), before=None, network="old" if record.network else "")
+        for record in records
     ]
-    status, output, found = _refreshed(tuned, tmp_path, old)
+    status, output, refreshed = _refreshed(tuned, tmp_path, old)
     assert status == 0
     assert "(+0.00%)" in output
-    assert {one.version for one in found} == {task_version()}
-    whole = [one for one in found if one.network]
-    assert whole == [one for one in records if one.network]
+    assert {record.version for record in refreshed} == {task_version()}
+    whole = [record for record in refreshed if record.network]
+    assert whole == [record for record in records if record.network]
 
 
 def test_a_task_that_is_new_to_the_network_takes_the_compilers_choice(tuned, tmp_path):
-    whole = [one for one in tuned[1] if one.network]
-    status, _, found = _refreshed(tuned, tmp_path, whole[1:])
+    whole = [record for record in tuned[1] if record.network]
+    status, _, refreshed = _refreshed(tuned, tmp_path, whole[1:])
     assert status in (0, 1)  # the choice that is gone may have saved cycles
-    assert {one.task for one in found} == {one.task for one in whole}
-    assert all(one.cycles <= one.before for one in found)
+    assert {record.task for record in refreshed} == {record.task for record in whole}
+    assert all(record.cycles <= record.before for record in refreshed)
 
 
 def test_a_network_that_became_slower_is_told(tuned, tmp_path):
-    whole = [replace(one, cycles=one.cycles - 1) for one in tuned[1] if one.network]
-    status, output, found = _refreshed(tuned, tmp_path, whole)
+    whole = [replace(record, cycles=record.cycles - 1) for record in tuned[1] if record.network]
+    status, output, refreshed = _refreshed(tuned, tmp_path, whole)
     assert status == 1
     assert output.split()[2:5] == [f"{whole[0].cycles:,}", "->", f"{whole[0].cycles + 1:,}"]
-    assert {one.cycles for one in found} == {whole[0].cycles + 1}
+    assert {record.cycles for record in refreshed} == {whole[0].cycles + 1}
 
 
 def test_records_of_a_missing_model_stay(tuned, tmp_path):
-    whole = [replace(one, version="old") for one in tuned[1] if one.network]
+    whole = [replace(record, version="old") for record in tuned[1] if record.network]
     (tmp_path / "models").mkdir()
-    status, output, found = _refreshed(tuned, tmp_path, whole, models=tmp_path / "models")
+    status, output, refreshed = _refreshed(tuned, tmp_path, whole, models=tmp_path / "models")
     assert status == 1
     assert "net_int8.onnx" in output
-    assert list(found) == whole
+    assert list(refreshed) == whole
 
 
 def test_a_choice_that_does_not_beat_the_compilers_is_removed(tuned):
-    trials, target = [one for one in tuned[1] if not one.network], TARGETS["tiny"]
+    trials, target = [record for record in tuned[1] if not record.network], TARGETS["tiny"]
     assert trials, "random search beats the compiler's choice for a task of this network"
-    own = [
-        replace(one, choice=choice_to_json(by_simulator(space_of(task_of(one.task), target))))
-        for one in trials
+    defaults = [
+        replace(record, choice=choice_to_json(by_simulator(space_of(task_of(record.task), target))))
+        for record in trials
     ]
     script = load_file("scripts/refresh_tuned.py")
-    assert list(script.still_better(trials + own, target)) == trials
+    assert list(script.still_better(trials + defaults, target)) == trials

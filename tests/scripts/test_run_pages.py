@@ -26,9 +26,9 @@ def refusal(line: str) -> str:
         while isinstance(command, click.Group) and words:
             if isinstance(command, DefaultGroup) and words[0] not in command.commands:
                 words.insert(0, "run")
-            name, found, words = command.resolve_command(context, words)
-            assert found is not None
-            command, context = found, click.Context(found, context, name)
+            name, subcommand, words = command.resolve_command(context, words)
+            assert subcommand is not None
+            command, context = subcommand, click.Context(subcommand, context, name)
         command.make_parser(context).parse_args(words)
     except click.BadOptionUsage:
         return ""  # a text that names an option leaves out its value
@@ -40,8 +40,8 @@ def refusal(line: str) -> str:
 def texts() -> list[str]:
     """Return the commands of `vdla` on all pages, in blocks and in the text."""
     inline = (text for path in paths() for text in CODE.findall(path.read_text()))
-    found = {*(each.line for each in COMMANDS), *inline}
-    return sorted(text for text in found if re.match(r"vdla [a-z]+( |$)", text))
+    commands = {*(each.line for each in COMMANDS), *inline}
+    return sorted(text for text in commands if re.match(r"vdla [a-z]+( |$)", text))
 
 
 @pytest.mark.parametrize("line", texts())

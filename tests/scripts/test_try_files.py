@@ -18,9 +18,11 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 def open_model(folder: Path, least: int) -> Path:
     """Return a file with an open extent, which must be `least`: it multiplies by a constant."""
     constant = helper.make_tensor("c", TensorProto.FLOAT, (least, 1), np.ones(least))
-    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ("n", "m")) for name in ("x", "y"))
+    given, result = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ("n", "m")) for name in ("x", "y")
+    )
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "c"], ["y"])], "g", [given], [made], [constant]
+        [helper.make_node("MatMul", ["x", "c"], ["y"])], "g", [given], [result], [constant]
     )
     opset = helper.make_opsetid("", 17)
     save(helper.make_model(graph, ir_version=9, opset_imports=[opset]), folder / "open.onnx")
@@ -35,18 +37,18 @@ def test_open_extents_are_the_least_that_onnxruntime_runs(tmp_path):
 
 def test_a_compiled_file_is_a_line_with_its_share_and_launches(tmp_path):
     samples = try_files.samples_of(DIGITS, None, tmp_path)
-    one = try_files.tried(DIGITS, "digits.onnx", samples, tmp_path, 300, "--config", "tiny")
-    assert one.state == COMPILED, one.text
-    words = str(one).split()
+    attempt = try_files.tried(DIGITS, "digits.onnx", samples, tmp_path, 300, "--config", "tiny")
+    assert attempt.state == COMPILED, attempt.text
+    words = str(attempt).split()
     assert words[:2] == ["digits.onnx", "compiled"]
     assert words[4:7] == ["100.0%", "1", "launches"]
 
 
 def test_a_refused_file_is_shown_with_its_message(tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"no model")
-    one = try_files.tried(tmp_path / "bad.onnx", "bad.onnx", None, tmp_path, 300)
-    assert one.state == REFUSED
-    assert "this is not an ONNX model" in str(one).splitlines()[1]
+    attempt = try_files.tried(tmp_path / "bad.onnx", "bad.onnx", None, tmp_path, 300)
+    assert attempt.state == REFUSED
+    assert "this is not an ONNX model" in str(attempt).splitlines()[1]
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,11 @@ CASES = {
 @pytest.mark.parametrize("title", CASES)
 def test_an_instruction_reaches_what_its_fields_say(title):
     instruction, expected = CASES[title]
-    found = [
+    ranges = [
         (reach.memory, reach.low, reach.high, reach.limit)
         for reach in reaches(instruction, encoded(*UOPS), EVERYTHING, DRAM_BYTES)
     ]
-    assert found == expected
+    assert ranges == expected
 
 
 def check(instruction: isa.Instruction) -> None:

@@ -302,14 +302,14 @@ def first_that_supplies(program, executed, token, edge):
 def test_a_broken_program_names_what_waits_and_the_first_supplier_that_has_not_executed(seed):
     items, config = broken(seed)
     program = decode_stream(stream_of(items, config), config)
-    found = interleave(program)
-    if not isinstance(found.error, DeadlockError):
+    interleaving = interleave(program)
+    if not isinstance(interleaving.error, DeadlockError):
         return
-    executed, (_, *lines, chain) = set(found.order.tolist()), str(found.error).splitlines()
+    executed, (_, *lines, chain) = set(interleaving.order.tolist()), str(interleaving.error).splitlines()
     waiting = [line for line in lines if " waits for " in line]
     assert re.fullmatch(r"  (cycle|chain) of waits: .* waits for .*", chain)
-    assert found.error.index not in executed
-    assert any(re.match(rf"  \w+: instruction {found.error.index} ", line) for line in waiting)
+    assert interleaving.error.index not in executed
+    assert any(re.match(rf"  \w+: instruction {interleaving.error.index} ", line) for line in waiting)
     for line in waiting:
         index = int(re.match(r"  \w+: instruction (\d+) ", line)[1])
         assert index not in executed
@@ -349,7 +349,7 @@ def reason_of(place: str, after: str) -> str:
 
 def test_a_queue_into_which_the_first_instruction_left_has_not_come_has_no_head():
     program = decode_stream(stream_of([load(INP), gemm(), gemm(), isa.Finish()]), CONFIG)
-    left = tuple(np.array(own, np.int64) for own in ([], [1, 2], []))
+    left = tuple(np.array(indices, np.int64) for indices in ([], [1, 2], []))
     states = [Standstill(program, (0,) * len(TOKEN_EDGES), dispatched, left) for dispatched in (1, 2, 4)]
     assert [state.head(Unit.COMPUTE) for state in states] == [None, 1, 1]
     assert [state.head(Unit.LOAD) for state in states] == [None] * 3

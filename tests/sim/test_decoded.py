@@ -33,19 +33,19 @@ def program(config):
     words = np.random.default_rng(1).integers(0, 256, (500, 16), dtype=np.uint8)
     words[::3, 8:10] = 0  # transfers without rows,
     words[::4, 10:12] = 0  # without columns,
-    words[1::4, 10:12] = 1, 0  # and with one
+    words[1::4, 10:12] = 1, 0  # and with one column
     return decode_stream(words, config)
 
 
 def decoded(program):
     """Return each instruction as the codec decodes it, None where it refuses."""
-    found = []
+    instructions = []
     for index in range(len(program)):
         try:
-            found.append(codec.decode(program.word(index), program.config))
+            instructions.append(codec.decode(program.word(index), program.config))
         except EncodingError:
-            found.append(None)
-    return found
+            instructions.append(None)
+    return instructions
 
 
 def edges(flags):
@@ -61,9 +61,9 @@ def test_validity_is_the_codecs(program):
 def test_every_field_is_the_codecs(program):
     for index, instruction in enumerate(decoded(program)):
         if instruction is not None:
-            own = slots(type(instruction), program.config)
-            assert {name: program.table[index, slot] for name, slot in own.items()} == {
-                name: getattr(instruction, name) for name in own
+            columns = slots(type(instruction), program.config)
+            assert {name: program.table[index, slot] for name, slot in columns.items()} == {
+                name: getattr(instruction, name) for name in columns
             }
 
 
@@ -141,9 +141,11 @@ def test_a_part_holds_the_chosen_instructions():
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 6, 7])
 def test_blocks_cover_every_instruction_once(count, monkeypatch):
     monkeypatch.setattr(decoded_module, "BLOCK", 3)
-    found = list(decoded_module.blocks(count))
-    assert [index for block in found for index in range(block.start, block.stop)] == list(range(count))
-    assert [block.stop - block.start for block in found] == [3] * (count // 3) + [count % 3] * (count % 3 > 0)
+    slices = list(decoded_module.blocks(count))
+    assert [index for block in slices for index in range(block.start, block.stop)] == list(range(count))
+    assert [block.stop - block.start for block in slices] == [3] * (count // 3) + [count % 3] * (
+        count % 3 > 0
+    )
 
 
 def test_an_instruction_is_named_with_its_text_or_with_the_reason_why_it_is_none():

@@ -14,7 +14,7 @@ KIB = 1024
 
 
 def energy_of(instruction: isa.Instruction, table: EnergyTable, config=CONFIG) -> float:
-    """Return the energy of one instruction, without that of its own fetch."""
+    """Return the energy of one instruction, without the energy of its fetch."""
     stream = stream_of((instruction, isa.Finish()), config)
     energy, fetch = energies(decode_stream(stream, config), table).sum(axis=0)
     return energy - fetch
@@ -39,9 +39,9 @@ def test_each_energy_of_the_table_counts_its_events(instruction, table, expected
 
 def test_an_instruction_costs_its_fetch():
     program = decode_stream(stream_of((isa.Finish(), gemm())), CONFIG)
-    found = energies(program, EnergyTable(1, 1, 1, 1, 1, 1, 10))
-    assert found.sum(axis=0).tolist() == [16 / 8 * 10, 0]
-    assert by_component(found) == {"dram": 16 / 8 * 10}
+    energy = energies(program, EnergyTable(1, 1, 1, 1, 1, 1, 10))
+    assert energy.sum(axis=0).tolist() == [16 / 8 * 10, 0]
+    assert by_component(energy) == {"dram": 16 / 8 * 10}
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_an_instruction_costs_its_fetch():
 )
 def test_energy_is_spent_by_the_components_that_an_instruction_uses(instruction, components):
     stream = stream_of((instruction, isa.Finish()), CONFIG)
-    found = energies(decode_stream(stream, CONFIG), ENERGY_45NM)
-    assert set(by_component(found)) == components
-    assert found.shape == (len(COMPONENTS), 2)
-    assert sum(by_component(found).values()) == pytest.approx(found.sum())
+    energy = energies(decode_stream(stream, CONFIG), ENERGY_45NM)
+    assert set(by_component(energy)) == components
+    assert energy.shape == (len(COMPONENTS), 2)
+    assert sum(by_component(energy).values()) == pytest.approx(energy.sum())
 
 
 def test_scratchpads_cost_by_element_and_access():

@@ -74,11 +74,11 @@ def test_a_depthwise_reads_inputs_and_weights_in_every_slot_and_accumulators_for
     rows = isa.Depthwise(
         iter_out=2, iter_in=2, uop_end=2, stride_2=1, overwrite=overwrite, more_rows=more_rows
     )  # 4 rows of 2 sums
-    found = events(rows, isa.Finish(), config=SLIDING)
-    assert found.products.tolist() == found.sums.tolist() == [8 * 3 * (1 + more_rows) * 8, 0]
-    reads = {memory: int(counts[0]) for memory, counts in found.reads.items()}
+    totals = events(rows, isa.Finish(), config=SLIDING)
+    assert totals.products.tolist() == totals.sums.tolist() == [8 * 3 * (1 + more_rows) * 8, 0]
+    reads = {memory: int(counts[0]) for memory, counts in totals.reads.items()}
     assert reads == {UOP: 8, INP: 4 * 5 * (1 + more_rows), WGT: 4 * 5, ACC: read, TABLE: 0, RES: 0}
-    assert found.writes[ACC].tolist() == [8, 0]
+    assert totals.writes[ACC].tolist() == [8, 0]
 
 
 def events(*instructions: isa.Instruction, config=EVERYTHING) -> Events:
@@ -88,24 +88,24 @@ def events(*instructions: isa.Instruction, config=EVERYTHING) -> Events:
 @pytest.mark.parametrize("title", CASES)
 def test_an_instruction_has_the_events_of_its_footprint(title):
     instruction, expected = CASES[title]
-    found, expected = events(instruction, isa.Finish()), NOTHING | expected
+    totals, expected = events(instruction, isa.Finish()), NOTHING | expected
     for name in ("products", "wide_products", "sums"):
-        assert getattr(found, name).tolist() == [expected[name], 0]
+        assert getattr(totals, name).tolist() == [expected[name], 0]
     for name in ("reads", "writes"):
-        accesses = {memory: counts.tolist() for memory, counts in getattr(found, name).items()}
+        accesses = {memory: counts.tolist() for memory, counts in getattr(totals, name).items()}
         assert accesses == {memory: [expected[name].get(memory, 0), 0] for memory in accesses}
-    assert found.dram_bytes.tolist() == [expected["moved"] + 16, 16]
+    assert totals.dram_bytes.tolist() == [expected["moved"] + 16, 16]
 
 
 def test_what_is_never_dispatched_has_no_events():
-    found = events(isa.Finish(), gemm(), load(INP, x_size=1, y_size=1), store(parameters=1))
-    assert found.dram_bytes.tolist() == [16, 0, 0, 0]
-    assert not any(counts.any() for counts in (found.products, found.sums, found.wide_products))
-    assert not any(counts.any() for counts in (*found.reads.values(), *found.writes.values()))
+    totals = events(isa.Finish(), gemm(), load(INP, x_size=1, y_size=1), store(parameters=1))
+    assert totals.dram_bytes.tolist() == [16, 0, 0, 0]
+    assert not any(counts.any() for counts in (totals.products, totals.sums, totals.wide_products))
+    assert not any(counts.any() for counts in (*totals.reads.values(), *totals.writes.values()))
 
 
 def test_events_belong_to_the_instruction_that_makes_them():
-    single = [events(one).reads[ACC][0] for one in (gemm(), store(), alu(AluOpcode.MAX))]
+    single = [events(instruction).reads[ACC][0] for instruction in (gemm(), store(), alu(AluOpcode.MAX))]
     together = events(gemm(), store(), alu(AluOpcode.MAX)).reads[ACC]
     np.testing.assert_array_equal(together, single)
     assert OUT not in events(store()).reads

@@ -71,10 +71,10 @@ def test_counts_of_instructions_add_up_and_only_those_that_executed_count():
     program = decode_stream(stream_of([*items, isa.Finish()], EVERYTHING), EVERYTHING)
     single = [COUNTED[title][1] for title in COUNTED]
     for count in (0, 4, len(items)):
-        found = counters(program, np.arange(count))
+        totals = counters(program, np.arange(count))
         for name in (*BYTES, "OUT_STORED_BYTES", "GEMM_STEPS", "ALU_STEPS"):
-            assert found[name] == sum(one.get(name, 0) for one in single[:count]), name
-        assert sum(found[name] for name in UNITS) == count
+            assert totals[name] == sum(counts.get(name, 0) for counts in single[:count]), name
+        assert sum(totals[name] for name in UNITS) == count
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["native", "reference"])

@@ -48,9 +48,9 @@ def test_it_conflicts_with_a_store_in_the_bytes_that_both_touch_and_in_no_others
     """No token orders the two."""
     before = (load(UOP), load(INP), load(WGT, push_next=1), gemm(pop_prev=1, overwrite=1, push_next=1))
     program = decoded(*before, store(pop_prev=1, dram_base=STORED[0] // 4), gather(sram_base=8, **fields))
-    found = findings(program, IMAGE)
-    assert all((one.kind, one.memory) == (CONFLICT, None) for one in found)
-    assert [one.element for one in found] == sorted(set(STORED) & set(read))
+    report = findings(program, IMAGE)
+    assert all((finding.kind, finding.memory) == (CONFLICT, None) for finding in report)
+    assert [finding.element for finding in report] == sorted(set(STORED) & set(read))
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -65,7 +65,7 @@ def test_it_may_read_up_to_the_last_byte_of_dram(base, fits, native):
         return
     with pytest.raises(AccessError, match=r"reaches DRAM bytes 0xffa\.\.0x1000, but DRAM has 0x1000 bytes"):
         run(machine, gather(dram_base=base), dram=dram, native=native)
-    assert [one.kind for one in findings(decoded(gather(dram_base=base)), dram)] == [BEYOND]
+    assert [finding.kind for finding in findings(decoded(gather(dram_base=base)), dram)] == [BEYOND]
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -113,5 +113,5 @@ def test_skipping_changes_nothing(step, memory):
 def test_it_writes_an_element_a_cycle_or_takes_a_beat(step, cycles):
     """Beats have 8 bytes, elements 16; memory's latency and the first beats come in addition."""
     rows = isa.Gather(memory_type=INP, y_size=1, x_size=1000, step=step)
-    one, two = (simulate(decoded(*[rows] * count, config=LONG)).cycles for count in (1, 2))
-    assert cycles <= two - one <= cycles + 3
+    single, double = (simulate(decoded(*[rows] * count, config=LONG)).cycles for count in (1, 2))
+    assert cycles <= double - single <= cycles + 3

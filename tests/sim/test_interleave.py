@@ -14,8 +14,8 @@ SHALLOW = CONFIG.with_changes(load_queue_depth=2, compute_queue_depth=2, store_q
 
 def order_of(*instructions, config=CONFIG, seed=None):
     """Return the order in which `instructions` execute, and the error at its end."""
-    found = interleave(decode_stream(stream_of(instructions, config), config), seed)
-    return found.order.tolist(), found.error
+    interleaving = interleave(decode_stream(stream_of(instructions, config), config), seed)
+    return interleaving.order.tolist(), interleaving.error
 
 
 def test_program_order_is_kept_where_it_is_legal():
@@ -97,16 +97,16 @@ def test_a_stream_without_finish_executes_and_is_refused():
 
 
 def test_an_empty_stream_is_unfinished():
-    found = interleave(decode_stream(np.zeros((0, 16), np.uint8), CONFIG))
-    assert isinstance(found.error, UnfinishedError)
+    interleaving = interleave(decode_stream(np.zeros((0, 16), np.uint8), CONFIG))
+    assert isinstance(interleaving.error, UnfinishedError)
 
 
 def test_instructions_before_an_invalid_one_execute():
     stream = stream_of([gemm(), gemm(), isa.Finish()]).copy()
     stream[1] = 0xFF
-    found = interleave(decode_stream(stream, CONFIG))
-    assert found.order.tolist() == [0]
-    assert isinstance(found.error, InvalidInstructionError)
+    interleaving = interleave(decode_stream(stream, CONFIG))
+    assert interleaving.order.tolist() == [0]
+    assert isinstance(interleaving.error, InvalidInstructionError)
 
 
 def test_an_invalid_instruction_that_dispatch_never_reaches_is_a_deadlock():
@@ -126,8 +126,8 @@ def test_an_invalid_instruction_that_dispatch_met_comes_before_a_deadlock():
 def test_what_stands_after_finish_does_not_matter():
     stream = stream_of([gemm(), isa.Finish(), gemm(pop_prev=1)]).copy()
     stream[2] = 0xFF
-    found = interleave(decode_stream(stream, CONFIG))
-    assert (found.order.tolist(), found.error) == ([0, 1], None)
+    interleaving = interleave(decode_stream(stream, CONFIG))
+    assert (interleaving.order.tolist(), interleaving.error) == ([0, 1], None)
 
 
 def test_a_lost_token_shows_as_a_wrong_result_for_some_seed():
@@ -154,6 +154,6 @@ def test_long_streams_end():
     middle = np.tile(stream_of(program[1:3]), (20000, 1))
     stream = np.concatenate([stream_of(program[:1]), middle, stream_of(program[-1:])])
     for seed in (None, 1):
-        found = interleave(decode_stream(stream, CONFIG), seed)
-        assert found.error is None
-        assert len(found.order) == len(program)
+        interleaving = interleave(decode_stream(stream, CONFIG), seed)
+        assert interleaving.error is None
+        assert len(interleaving.order) == len(program)

@@ -64,7 +64,7 @@ def test_native_code_looks_up_after_work_of_well_below_a_second(config, at_once)
 
 @pytest.fixture(scope="module", params=[1, 4, 16])
 def small_parts(request):
-    """Native code that looks at their budget every few inner trips, and have one of a single step."""
+    """Native code that checks its budget every few inner trips, and whose budget is a single step."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "trips_at_once", lambda _: request.param)
         return dataclasses.replace(build.native_code_for.__wrapped__(TINY), budget=1)
@@ -72,7 +72,7 @@ def small_parts(request):
 
 @pytest.mark.parametrize("trips", [(1, 9), (9, 1), (2, 16), (3, 5), (16, 2), (5, 17), (3, 15)], ids=str)
 def test_loops_pause_between_parts_of_any_size(trips, small_parts):
-    """Sums of overlapping sums show steps in another order, steps made twice and steps left out."""
+    """Sums of overlapping sums show steps in another order, steps executed twice and steps left out."""
     loop = alu(
         AluOpcode.ADD,
         uop_end=2,
@@ -119,7 +119,7 @@ SPENT = {
 
 @pytest.mark.parametrize("name", SPENT)
 def test_an_instruction_takes_its_work_off_the_budget(name, monkeypatch):
-    """Of two instructions on end, the second one follows without a pause if a budget is left."""
+    """Of two instructions on end, the second follows without a pause if a budget is left."""
     instruction, spent = SPENT[name]
     program = decode_stream(stream_of([instruction] * 2, SLIDING), SLIDING)
     calls, prototype = [], build._RUN
@@ -246,8 +246,8 @@ def check_gemm(config, dot):
         isa.MicroOp(dst=0, src=2, wgt=1),
     ]
     low_inp, low_wgt = -(1 << (config.inp_bits - 1)), -(1 << (config.wgt_bits - 1))
-    for own in (pads, expected):
-        own.uop[:3] = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint32)
+    for scratchpads in (pads, expected):
+        scratchpads.uop[:3] = np.frombuffer(codec.uops_to_bytes(uops, config), np.uint32)
     pads.inp[...] = generator.integers(low_inp, -low_inp, pads.inp.shape)
     pads.wgt[...] = generator.integers(low_wgt, -low_wgt, pads.wgt.shape)
     pads.inp[2], pads.wgt[1] = low_inp, low_wgt

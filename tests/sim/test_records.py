@@ -37,10 +37,10 @@ FIELDS = {
     ids=str,
 )
 def test_fields_lie_side_by_side_unless_they_are_aligned(named, places, inside, size):
-    found = record_dtype(Outer, **named)
-    assert found.names == ("small", "inner", "row", "last")
-    assert tuple(found.fields[name][1] for name in found.names) == places
-    assert tuple(offset for _, offset in found["inner"].fields.values()) == inside
-    assert {name: found[name] for name in FIELDS} == FIELDS
-    assert (found["inner"]["flag"], found["inner"]["count"]) == (np.bool_, np.int64)
-    assert found.itemsize == size
+    dtype = record_dtype(Outer, **named)
+    assert dtype.names == ("small", "inner", "row", "last")
+    assert tuple(dtype.fields[name][1] for name in dtype.names) == places
+    assert tuple(offset for _, offset in dtype["inner"].fields.values()) == inside
+    assert {name: dtype[name] for name in FIELDS} == FIELDS
+    assert (dtype["inner"]["flag"], dtype["inner"]["count"]) == (np.bool_, np.int64)
+    assert dtype.itemsize == size

@@ -30,7 +30,7 @@ def listed(transfer: tuple[int, int, int, int]) -> list[tuple[int, int]]:
 
 
 def random_transfer(rng: random.Random) -> tuple[int, int, int, int]:
-    """Return rows that overlap, touch or leave gaps, some of them all in one place."""
+    """Return rows that overlap, touch or leave gaps; some repeat a single place."""
     width = rng.randint(1, 5)
     return rng.randint(0, 12), rng.choice((0, 1, width - 1, width, width + 1, 9)), width, rng.randint(1, 4)
 
@@ -44,10 +44,10 @@ def test_the_end_is_behind_the_last_byte_of_the_last_row():
 
 @pytest.mark.filterwarnings("error")  # NumPy warns of a division by 0, and goes on
 def test_the_first_row_in_a_range_is_the_first_with_a_byte_there():
-    found, expected = [], []
+    first_rows, expected = [], []
     for low in range(50):
         for high in (low + 1, low + 3):
-            found.append(rows_of(*TRANSFERS).first_row_in(low, high).tolist())
+            first_rows.append(rows_of(*TRANSFERS).first_row_in(low, high).tolist())
             expected.append(
                 [
                     next(
@@ -57,14 +57,14 @@ def test_the_first_row_in_a_range_is_the_first_with_a_byte_there():
                     for it in TRANSFERS
                 ]
             )
-    assert found == expected
+    assert first_rows == expected
 
 
 def test_merged_rows_hold_the_same_bytes_and_those_without_a_gap_are_one():
     merged = rows_of(*TRANSFERS).merged()
     for place, transfer in enumerate(TRANSFERS):
-        own = (int(getattr(merged, name)[place]) for name in ("begin", "stride", "width", "count"))
-        after, before = listed(tuple(own)), listed(transfer)
+        row = (int(getattr(merged, name)[place]) for name in ("begin", "stride", "width", "count"))
+        after, before = listed(tuple(row)), listed(transfer)
         assert {byte for begin, end in after for byte in range(begin, end)} == {
             byte for begin, end in before for byte in range(begin, end)
         }
@@ -119,8 +119,8 @@ PROGRAM = (
     ids=["LOAD", "STORE", "GATHER"],
 )
 def test_transfers_up_to_finish_that_move_anything_have_rows(form, expected):
-    found = dram_rows(decode_stream(stream_of(PROGRAM, EVERYTHING), EVERYTHING), form)
-    columns = (getattr(found, name).tolist() for name in DramRows.__dataclass_fields__)
+    transfers = dram_rows(decode_stream(stream_of(PROGRAM, EVERYTHING), EVERYTHING), form)
+    columns = (getattr(transfers, name).tolist() for name in DramRows.__dataclass_fields__)
     assert list(zip(*columns, strict=True)) == expected
 
 

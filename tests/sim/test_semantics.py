@@ -274,8 +274,8 @@ def test_narrow_padding_is_the_low_bits_of_the_value(native):
     registers = [pad_register(memory, 0x76) for memory in (INP, ACC)]
     loads = [load(memory, y_pad_0=1, pad_value=1) for memory in (INP, WGT, ACC_8BIT)]
     run(machine, *registers, *loads, load(ACC, sram_base=2, y_pad_0=1, pad_value=1), native=native)
-    found = [int(pad.flat[0]) for pad in (machine.pads.inp, machine.pads.wgt, machine.pads.acc)]
-    assert found == [6, -2, 6]
+    padding = [int(pad.flat[0]) for pad in (machine.pads.inp, machine.pads.wgt, machine.pads.acc)]
+    assert padding == [6, -2, 6]
     assert machine.pads.acc[2, 0].tolist() == [0x76] * 4
 
 
@@ -323,8 +323,8 @@ def test_store_keeps_the_low_bits_without_saturation(native):
 @pytest.mark.parametrize("config", [CONFIG, NARROW], ids=["32 bits", "16 bits"])
 def test_store_requantises_each_value_by_its_own_parameters(native, config):
     sets = [
-        requantise_parameters(*one)
-        for one in (
+        requantise_parameters(*parameters)
+        for parameters in (
             (0, 1, 0, 0, -128, 127),
             (100, 3, 4, -5, -128, 127),
             (-7, 40000, 20, 0, 0, 127),
@@ -338,9 +338,9 @@ def test_store_requantises_each_value_by_its_own_parameters(native, config):
     machine, dram = machine_with(config, acc=acc), np.full(64, 9, np.uint8)
     run(machine, store(dram_base=1, sram_base=12, x_size=2, parameters=2), dram=dram, native=native)
     expected = [
-        requantise(value, one, config.acc_bits)
+        requantise(value, parameters, config.acc_bits)
         for row in values
-        for value, one in zip(row, sets, strict=True)
+        for value, parameters in zip(row, sets, strict=True)
     ]
     assert dram[3:13].view(np.int8).tolist() == [9, *expected, 9]
 

@@ -113,7 +113,10 @@ def test_a_number_that_no_field_holds_is_refused_in_one_line():
 
 
 def test_a_negative_number_is_one_sign_and_digits():
-    assert [one.imm for one in parse_program("ALU(alu_opcode=ADD, imm=-3)\nALU(alu_opcode=ADD, imm=+3)")] == [
+    assert [
+        instruction.imm
+        for instruction in parse_program("ALU(alu_opcode=ADD, imm=-3)\nALU(alu_opcode=ADD, imm=+3)")
+    ] == [
         -3,
         3,
     ]

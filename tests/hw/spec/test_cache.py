@@ -99,7 +99,7 @@ def test_the_error_of_the_system_that_caused_another_is_told(caplog):
 def test_a_digest_tells_where_parts_end_and_is_that_of_stored_keys():
     assert cache.digest_of(["ab", "c"]) == cache.digest_of([b"ab", "c"])
     parts = (["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["c", "ab"], [])
-    assert len({cache.digest_of(one) for one in parts}) == len(parts)
+    assert len({cache.digest_of(texts) for texts in parts}) == len(parts)
     assert cache.digest_of(["ab", b"c"]).startswith("43ee655579de01ca")
 
 
@@ -107,13 +107,13 @@ def test_a_digest_of_files_is_of_names_and_contents_below_a_folder(tmp_path):
     def digest() -> str:
         return cache.digest_of_files(tmp_path, "*.py")
 
-    found = [digest()]
+    digests = [digest()]
     for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("inner/a.py", "1")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-        found.append(digest())
+        digests.append(digest())
     (tmp_path / "b.py").rename(tmp_path / "c.py")
-    found.append(digest())
-    assert len(set(found)) == len(found)
+    digests.append(digest())
+    assert len(set(digests)) == len(digests)
     (tmp_path / "other.txt").write_text("not of the pattern")
-    assert digest() == found[-1]
+    assert digest() == digests[-1]

@@ -60,7 +60,7 @@ def test_children_of_several_threads_end_together_and_no_other_starts():
         while len(children._running) < 2:
             time.sleep(0.01)
         children.end()
-        assert [one.result().status for one in running] == [-signal.SIGKILL] * 2
+        assert [future.result().status for future in running] == [-signal.SIGKILL] * 2
         with pytest.raises(OSError, match="ended"):
             children.run(SLEEP)
 

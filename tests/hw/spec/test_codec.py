@@ -1,4 +1,4 @@
-"""Encoding: round trips, VTA's own streams, packing, and what is refused."""
+"""Encoding: round trips, streams of VTA, packing, and what is refused."""
 
 from dataclasses import fields
 from pathlib import Path

@@ -252,19 +252,24 @@ def test_settings_change_parameters_together():
 
 
 def extensions_of(before: AcceleratorConfig, *settings: str) -> set[str]:
-    return {str(one) for one in files.apply_settings(before, settings).extensions}
+    return {str(extension) for extension in files.apply_settings(before, settings).extensions}
 
 
 def test_a_setting_adds_to_a_list_and_takes_from_it():
-    own = {str(one) for one in SMALL.extensions}
-    assert "table" not in own
-    assert extensions_of(SMALL, "extensions=+table") == own | {"table"}
-    assert extensions_of(SMALL, "extensions= +table , -overwrite") == (own | {"table"}) - {"overwrite"}
-    assert extensions_of(SMALL, "extensions=+table", "extensions=+residual") == own | {"table", "residual"}
-    assert extensions_of(SMALL, "extensions=+requantise") == own
-    assert extensions_of(DEFAULT, "extensions=-table") == {str(one) for one in DEFAULT.extensions} - {"table"}
+    initial = {str(extension) for extension in SMALL.extensions}
+    assert "table" not in initial
+    assert extensions_of(SMALL, "extensions=+table") == initial | {"table"}
+    assert extensions_of(SMALL, "extensions= +table , -overwrite") == (initial | {"table"}) - {"overwrite"}
+    assert extensions_of(SMALL, "extensions=+table", "extensions=+residual") == initial | {
+        "table",
+        "residual",
+    }
+    assert extensions_of(SMALL, "extensions=+requantise") == initial
+    assert extensions_of(DEFAULT, "extensions=-table") == {
+        str(extension) for extension in DEFAULT.extensions
+    } - {"table"}
     less = files.apply_settings(DEFAULT, ["alu_opcodes=-mul"])
-    assert [one.name for one in less.alu_opcodes] == ["MIN", "MAX", "ADD", "SHR"]
+    assert [opcode.name for opcode in less.alu_opcodes] == ["MIN", "MAX", "ADD", "SHR"]
 
 
 WRONG_CHANGES = {
@@ -322,7 +327,7 @@ def test_addresses_reach_every_element_and_are_no_wider(config):
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "expected"),
     [
         ({}, (256, 8, 32, 0, 8, 1)),
         ({"packed": 18}, (256, 8, 32, 18, 8, 1)),
@@ -336,7 +341,7 @@ def test_addresses_reach_every_element_and_are_no_wider(config):
     ],
     ids=str,
 )
-def test_what_follows_from_parameters(changes, found):
+def test_what_follows_from_parameters(changes, expected):
     """Multiply-accumulates of a cycle, bytes of a beat, beats of a burst, bits of multipliers for two columns,
     values of a read of the store unit, pieces of an ALU step."""
     config = AcceleratorConfig(**changes)
@@ -347,13 +352,13 @@ def test_what_follows_from_parameters(changes, found):
         config.packed_bits,
         config.values_per_store_read,
         config.alu_pieces,
-    ) == found
+    ) == expected
 
 
 def test_lists_may_be_text_with_commas_or_spaces_in_any_order():
     expected = ["MIN", "SHR"]
     for value in ("shr,min", "SHR MIN", "shr , min", ["SHR", "min", "MIN"], ("min", "shr")):
-        assert [one.name for one in DEFAULT.with_changes(alu_opcodes=value).alu_opcodes] == expected
+        assert [opcode.name for opcode in DEFAULT.with_changes(alu_opcodes=value).alu_opcodes] == expected
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text().partition("## Presets")[0]
@@ -375,16 +380,16 @@ def test_a_parameter_takes_what_the_page_allows_and_nothing_else(name):
     zero, text = text.startswith("0, or "), text.removeprefix("0, or ")
     bounds = re.match(r"(\d+)\.\.(\d+)", text)
     if bounds is None:
-        allowed = {int(one) for one in text.split(", ")}
+        allowed = {int(word) for word in text.split(", ")}
         candidates = {*range(-1, max(allowed) + 2)}
     else:
         low, high = map(int, bounds.groups())
         powers = {1 << place for place in range(32)}
         near = {low - 1, low, low + 1, high - 1, high, high + 1, 2 * high, 3, 0, -1} | powers
         candidates = near
-        within = {one for one in near if low <= one <= high}
+        within = {number for number in near if low <= number <= high}
         allowed = (within & powers if text.endswith("a power of two") else within) | ({0} if zero else set())
-    assert {one for one in candidates if is_taken(name, one)} == allowed
+    assert {number for number in candidates if is_taken(name, number)} == allowed
 
 
 def test_the_page_has_every_parameter_that_is_a_number():
@@ -438,9 +443,9 @@ def test_feedback_needs_inputs_of_the_shape_of_outputs(block_in, block_out, has)
 
 
 def test_parameters_are_plain_values_in_the_order_of_their_declaration():
-    found = parameters(SMALL)
-    assert [*found] == [field.name for field in fields(SMALL) if field.name != "name"]
-    assert found["extensions"] == ["pad_minimum", "overwrite", "requantise"]
-    assert found["alu_opcodes"] == ["MIN", "MAX", "ADD", "SHR", "MUL"]
-    assert {type(value) for value in found.values()} == {int, list}
-    assert json.loads(json.dumps(found)) == found
+    plain = parameters(SMALL)
+    assert [*plain] == [field.name for field in fields(SMALL) if field.name != "name"]
+    assert plain["extensions"] == ["pad_minimum", "overwrite", "requantise"]
+    assert plain["alu_opcodes"] == ["MIN", "MAX", "ADD", "SHR", "MUL"]
+    assert {type(value) for value in plain.values()} == {int, list}
+    assert json.loads(json.dumps(plain)) == plain

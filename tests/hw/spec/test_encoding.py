@@ -146,12 +146,12 @@ DEEP_BLOCKS = {
 def test_depthwise_has_its_fields_where_gemm_has_them(config):
     """The hardware reads them there, whichever of both it is."""
     gemm = {field.name: field.start for field in isa.layout(isa.Gemm, config)}
-    own = {field.name: field.start for field in isa.layout(isa.Depthwise, config)}
-    assert own.pop("stride_2") == gemm["reset"]
+    depthwise = {field.name: field.start for field in isa.layout(isa.Depthwise, config)}
+    assert depthwise.pop("stride_2") == gemm["reset"]
     for name in ("overwrite", "more_rows", "wide", "row_step"):  # they are looked for apart
-        del own[name]
-    assert own == {name: gemm[name] for name in own}
-    assert {*gemm} - {*own} == {"reset", "wgt_factor_in", "overwrite"}
+        del depthwise[name]
+    assert depthwise == {name: gemm[name] for name in depthwise}
+    assert {*gemm} - {*depthwise} == {"reset", "wgt_factor_in", "overwrite"}
 
 
 def test_the_bytes_of_wide_instructions_and_micro_ops():

@@ -10,9 +10,9 @@ KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_of_a_stream_has_its_message_and_its_instruction(kind):
-    found = kind("it is unsafe", 7)
-    assert (str(found), found.index) == ("it is unsafe", 7)
+    error = kind("it is unsafe", 7)
+    assert (str(error), error.index) == ("it is unsafe", 7)
     alone = kind("it is unsafe")
     assert (str(alone), alone.index) == ("it is unsafe", None)
-    assert isinstance(found, DeviceError)
-    assert isinstance(found, VdlaError)
+    assert isinstance(error, DeviceError)
+    assert isinstance(error, VdlaError)

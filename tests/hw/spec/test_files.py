@@ -164,8 +164,8 @@ def test_vta_json_has_the_logarithms_of_its_parameters():
 
 
 def test_a_block_of_vta_json_is_both_and_each_may_be_given_apart():
-    found = from_vta_json('{"LOG_BLOCK": 3, "LOG_BLOCK_OUT": 5}', "folder/name.json")
-    assert (found.block_in, found.block_out, found.name) == (8, 32, "name")
+    config = from_vta_json('{"LOG_BLOCK": 3, "LOG_BLOCK_OUT": 5}', "folder/name.json")
+    assert (config.block_in, config.block_out, config.name) == (8, 32, "name")
     for exponent in (-1, 31):
         with pytest.raises(
             ConfigError, match=rf"^f: LOG_BATCH = {exponent} is not a whole number in 0..30; "
@@ -179,5 +179,5 @@ def test_a_block_of_vta_json_is_both_and_each_may_be_given_apart():
 
 
 def test_a_setting_may_have_spaces_and_the_last_of_a_name_counts():
-    found = apply_settings(DEFAULT, [" block_in = 32", "name= a = b ", "block_in=8"])
-    assert (found.block_in, found.name) == (8, "a = b")
+    config = apply_settings(DEFAULT, [" block_in = 32", "name= a = b ", "block_in=8"])
+    assert (config.block_in, config.name) == (8, "a = b")

@@ -67,14 +67,14 @@ def declared(instruction, uops, config):
     fields, touched = fields_of(instruction), {"read": set(), "written": set()}
     for access in accesses(instruction):
         bases = [getattr(uop, access.uop_field) for uop in uops] if access.uop_field else (0,)
-        memory, found = MemoryType(named(access, fields)), list(elements(access, fields, bases))
-        assert (min(found), max(found) + 1) == extent(access, fields, (min(bases), max(bases)))
+        memory, indices = MemoryType(named(access, fields)), list(elements(access, fields, bases))
+        assert (min(indices), max(indices) + 1) == extent(access, fields, (min(bases), max(bases)))
         size = config.element_bytes(memory)
         unit = 1 if access.in_bytes else size
         keys = (
-            {(DRAM, byte) for first in set(found) for byte in range(first * unit, first * unit + size)}
+            {(DRAM, byte) for first in set(indices) for byte in range(first * unit, first * unit + size)}
             if access.in_dram
-            else {(scratchpad_of(memory), element) for element in found}
+            else {(scratchpad_of(memory), element) for element in indices}
         )
         if access.in_dram:
             keys |= within(rows_in_dram(access, fields, size), keys)
@@ -86,7 +86,7 @@ def declared(instruction, uops, config):
 
 
 def within(rows, keys):
-    """Return the bytes of rows, which begin and end with those of elements; only gathered ones leave gaps."""
+    """Return the bytes of rows, which begin and end with bytes of elements; only gathered rows leave gaps."""
     begins = [rows.begin + y * rows.stride for y in range(rows.count)]
     assert all({(DRAM, begin), (DRAM, begin + rows.width - 1)} <= keys for begin in begins)
     return {(DRAM, byte) for begin in begins for byte in range(begin, begin + rows.width)}
@@ -150,9 +150,9 @@ def test_accesses_of_two_units_that_can_conflict_all_do():
         (Unit.STORE, MemoryType.INP),
         *((unit, pad) for unit in (Unit.COMPUTE, Unit.STORE) for pad in (MemoryType.TABLE, MemoryType.RES)),
     }
-    for (unit, pad, one), (other_unit, other_pad, other) in product(kept, kept):
+    for (unit, pad, access), (other_unit, other_pad, other_access) in product(kept, kept):
         if unit is not other_unit and pad is other_pad:
-            assert one.writes or other.writes
+            assert access.writes or other_access.writes
 
 
 @pytest.mark.parametrize(

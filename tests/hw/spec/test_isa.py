@@ -1,4 +1,4 @@
-"""The instruction set: its named sizes are those of its fields, and codes are those of VTA and of the page."""
+"""The instruction set: its named sizes agree with its fields, and its codes with VTA and with the page."""
 
 from pathlib import Path
 

@@ -99,20 +99,20 @@ def test_an_alu_operation_is_exact_and_wraps(left, right, bits):
         AluOpcode.MUL: left * right,
     }
     for operation, value in exact.items():
-        found = alu(operation, left, right, bits)
-        assert -(1 << bits - 1) <= found < 1 << bits - 1
-        assert (found - value) % (1 << bits) == 0
+        result = alu(operation, left, right, bits)
+        assert -(1 << bits - 1) <= result < 1 << bits - 1
+        assert (result - value) % (1 << bits) == 0
 
 
 @given(ACCUMULATOR, st.integers(-70, 70), st.sampled_from((16, 32)))
 def test_a_shift_multiplies_by_a_power_of_two(left, amount, bits):
     left = wrap(left, bits)
-    found = alu(AluOpcode.SHR, left, amount, bits)
+    result = alu(AluOpcode.SHR, left, amount, bits)
     if amount >= 0:
-        assert found == floor(Fraction(left, 1 << amount))
+        assert result == floor(Fraction(left, 1 << amount))
     else:
-        assert -(1 << bits - 1) <= found < 1 << bits - 1
-        assert (found - (left << -amount)) % (1 << bits) == 0
+        assert -(1 << bits - 1) <= result < 1 << bits - 1
+        assert (result - (left << -amount)) % (1 << bits) == 0
 
 
 @pytest.mark.parametrize("bits", [2, 16, 32])

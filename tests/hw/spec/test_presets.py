@@ -1,4 +1,4 @@
-"""Presets are found by name, and one that is not there is refused with those that are."""
+"""Presets are looked up by name, and an unknown name is refused with the known names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Texts in Python's syntax are read without a word of Python's own."""
+"""Texts in Python's syntax are read without a warning of Python."""
 
 import ast
 import warnings

@@ -1,4 +1,4 @@
-"""The generated pages say of each fact what its own declaration says."""
+"""The generated pages say of each fact what its declaration says."""
 
 import re
 from pathlib import Path

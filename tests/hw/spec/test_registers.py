@@ -1,4 +1,4 @@
-"""The register map: words one behind the other, what they hold after a reset, and how long a read takes."""
+"""The register map: consecutive words, what they hold after a reset, and how long a read takes."""
 
 from itertools import product
 

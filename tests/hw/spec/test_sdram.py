@@ -56,8 +56,8 @@ def settings(**changed) -> SimpleNamespace:
     """Return `LITEDRAM`, some of the settings changed."""
     values = deepcopy(LITEDRAM)
     for name, value in changed.items():
-        group, _, own = name.rpartition("__")
-        (values[group] if group else values)[own] = value
+        group, _, key = name.rpartition("__")
+        (values[group] if group else values)[key] = value
     return SimpleNamespace(
         **{
             name: SimpleNamespace(**value) if isinstance(value, dict) else value
@@ -71,8 +71,8 @@ def test_the_defaults_are_those_of_the_part_at_50_mhz():
 
 
 def test_limits_that_a_part_does_not_state_are_0():
-    found = controller_parameters(settings(timing__tRRD=None, timing__tRC=None, timing__tRAS=None))
-    assert (found.row_to_row, found.row_cycle, found.row_active) == (0, 0, 0)
+    parameters = controller_parameters(settings(timing__tRRD=None, timing__tRC=None, timing__tRAS=None))
+    assert (parameters.row_to_row, parameters.row_cycle, parameters.row_active) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Files kept between processes: whole, under their own key, and no more than there is room for."""
+"""Files kept between processes: whole, each under its key, and no more than there is room for."""
 
 import os
 from pathlib import Path

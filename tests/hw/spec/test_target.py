@@ -69,8 +69,8 @@ def test_a_file_of_a_configuration_alone_is_a_target(tmp_path):
     (tmp_path / "flat.toml").write_text(
         "block_in = 32\ninp_buffer_bytes = 65536\nwgt_buffer_bytes = 524288\n"
     )
-    found = target_files.load(tmp_path / "flat.toml")
-    assert (found.config.block_in, found.memory, found.clock_mhz) == (32, MemoryParameters(), 100.0)
+    target = target_files.load(tmp_path / "flat.toml")
+    assert (target.config.block_in, target.memory, target.clock_mhz) == (32, MemoryParameters(), 100.0)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_settings_change_configuration_memory_clock_and_energy_together():
         "clock_mhz=120",
         "energy.dram=1300",
     ]
-    found = target_files.apply_settings(Target(DEFAULT), settings)
-    assert (found.config.block_in, found.memory, found.clock_mhz, found.energy.dram) == (
+    target = target_files.apply_settings(Target(DEFAULT), settings)
+    assert (target.config.block_in, target.memory, target.clock_mhz, target.energy.dram) == (
         32,
         MemoryParameters(400),
         120.0,
@@ -211,13 +211,13 @@ def test_memory_moves_a_beat_in_so_many_cycles():
 
 
 def test_settings_of_a_target_are_told_apart_from_those_of_its_configuration():
-    found = target_files.apply_settings(
+    target = target_files.apply_settings(
         FAR, [" clock_mhz = 7 ", "clock_source = routed", "memory.depth=0x8", "energy.sram_8_kib=2.5"]
     )
-    assert (found.clock_mhz, found.clock_source) == (7, "routed")
-    assert found.memory == MemoryParameters(400, 8)
-    assert found.energy == EnergyTable(dram=1300, sram_8_kib=2.5)
-    assert found.config == SMALL
+    assert (target.clock_mhz, target.clock_source) == (7, "routed")
+    assert target.memory == MemoryParameters(400, 8)
+    assert target.energy == EnergyTable(dram=1300, sram_8_kib=2.5)
+    assert target.config == SMALL
     for setting in ("memory=3", "energy.=1", "depth=3", ".depth=3"):
         with pytest.raises(
             ConfigError, match=r"^target parameter '.*' is unknown;.* there are name, batch, "

@@ -1,4 +1,4 @@
-"""Sizes and delays inside the hardware are those that the page on the microarchitecture states."""
+"""Sizes and delays inside the hardware are as the page on the microarchitecture states."""
 
 import re
 from itertools import product
@@ -79,8 +79,8 @@ def test_a_beat_passes_the_stages_of_the_extensions_that_there_are(read_stages):
 def test_an_alu_step_takes_a_slot_for_each_piece_and_those_of_its_delay(opcode, delays):
     assert [timing.alu_delay(opcode, stages) for stages in (1, 2)] == delays
     for stages, pieces, sources in product((1, 2), (1, 4), (0, 1)):
-        found = timing.alu_slots(pieces, opcode, stages, sources)
-        assert found == pieces + sources + delays[stages - 1]
+        slots = timing.alu_slots(pieces, opcode, stages, sources)
+        assert slots == pieces + sources + delays[stages - 1]
     assert timing.alu_slots(4, opcode, 1) == 4 + delays[0]
 
 

@@ -38,8 +38,8 @@ COLUMNS = {name: np.array([value, 2 * value + 1]) for name, value in VALUES.item
 )
 def test_a_sum_of_products_is_evaluated_on_numbers_and_columns(text, of):
     assert total(text, VALUES.__getitem__) == of(*VALUES.values())
-    found = np.broadcast_to(total(text, COLUMNS.__getitem__), 2)
-    assert found.tolist() == of(*COLUMNS.values()).tolist()
+    totals = np.broadcast_to(total(text, COLUMNS.__getitem__), 2)
+    assert totals.tolist() == of(*COLUMNS.values()).tolist()
 
 
 def test_rows_of_bytes_end_behind_the_last_one():
@@ -93,7 +93,7 @@ def test_steps_are_trips_by_micro_ops(form, count):
     assert steps(form, fields_of(form(**GEMM | {"uop_end": 3}))) < 0
 
 
-def made(item: isa.Instruction) -> list[bool]:
+def happening(item: isa.Instruction) -> list[bool]:
     footprint = FOOTPRINTS[type(item)]
     return [bool(happens(footprint, access, fields_of(item))) for access in footprint.accesses]
 
@@ -133,7 +133,7 @@ def made(item: isa.Instruction) -> list[bool]:
     ],
 )
 def test_an_access_is_made_where_its_fields_say_so(item, expected):
-    assert made(item) == expected
+    assert happening(item) == expected
 
 
 def test_forms_are_told_apart_by_what_they_do():

@@ -18,7 +18,7 @@ from vdla.hw.spec.writing import ADVICE, check_writable, whole_file, write_bytes
 
 @pytest.fixture(params=["unnamed drafts", "named drafts"])
 def drafts(request, monkeypatch):
-    """Run a test with files that have no name at first, and as on file systems that do not know those."""
+    """Run a test with files that have no name at first, and as on file systems without such files."""
     if request.param == "named drafts":
         monkeypatch.setattr(writing, "_unnamed", lambda folder: None)
     return request.param
@@ -89,13 +89,13 @@ def test_contents_are_on_the_disk_before_the_file_takes_its_place(tmp_path, monk
 
 
 @pytest.mark.usefixtures("drafts")
-@pytest.mark.parametrize("size", [2_000, 100_000])  # one of which the stream's buffer holds whole
+@pytest.mark.parametrize("size", [2_000, 100_000])  # the stream's buffer holds the smaller whole
 def test_files_that_belong_together_take_their_places_after_all_are_complete(tmp_path, size):
-    one, two, last = (tmp_path / name for name in ("one", "two", "last"))
-    write_together({one: "1", two: "2", last: "3"})
+    first, second, last = (tmp_path / name for name in ("one", "two", "last"))
+    write_together({first: "1", second: "2", last: "3"})
     with at_most(1000), pytest.raises(OutputError, match="last cannot be written: File too large"):
-        write_together({one: "other", two: "other", last: "x" * size})
-    assert [path.read_text() for path in (one, two, last)] == ["1", "2", "3"]
+        write_together({first: "other", second: "other", last: "x" * size})
+    assert [path.read_text() for path in (first, second, last)] == ["1", "2", "3"]
     assert len(os.listdir(tmp_path)) == 3
 
 

@@ -19,17 +19,17 @@ def script(name: str, text: str, **values) -> Measurement:
 
 
 def test_measurements_are_stale_where_their_sources_changed():
-    one = Measurement("one", "vdla config tiny", depends=("hw/spec/presets.py",))
-    dated = replace(one, name="dated", dated=True)
+    plain = Measurement("one", "vdla config tiny", depends=("hw/spec/presets.py",))
+    dated = replace(plain, name="dated", dated=True)
     files = Measurement("files", "vdla config tiny")
-    declared = {item.name: item for item in (one, dated, files)}
+    declared = {item.name: item for item in (plain, dated, files)}
     assert [item.name for item in stale(declared, {})] == ["one", "dated"]
     current = {name: Output(declared[name].digest, "") for name in ("one", "dated")}
     assert not list(stale(declared, current))
     old = {name: Output("old", "") for name in current}
     assert [item.name for item in stale(declared, old)] == ["one"]
-    assert replace(one, command="vdla config small").digest != one.digest
-    assert replace(one, depends=("hw/spec/config.py",)).digest != one.digest
+    assert replace(plain, command="vdla config small").digest != plain.digest
+    assert replace(plain, depends=("hw/spec/config.py",)).digest != plain.digest
 
 
 def test_a_measurement_runs_after_those_whose_files_it_reads(tmp_path):
@@ -48,8 +48,8 @@ def test_a_failed_command_is_reported_with_what_it_said():
 
 
 def test_omitted_lines_are_not_stored(tmp_path):
-    one = Measurement("one", "x", omit="^host")
-    assert kept(one, ["a", "host time 3", "b host"]) == "a\nb host"
+    measurement = Measurement("one", "x", omit="^host")
+    assert kept(measurement, ["a", "host time 3", "b host"]) == "a\nb host"
     write_store({"b": Output("1", "text"), "a": Output("2", "é")}, tmp_path / "store.json")
     assert list(read_store(tmp_path / "store.json").items()) == [
         ("a", Output("2", "é")),
@@ -65,22 +65,23 @@ def test_a_page_shows_the_stored_figures(path):
 
 
 def test_the_stored_figures_are_those_of_these_sources():
-    assert [one.name for one in stale(measurements(), read_store())] == [], "run make figures"
+    assert [measurement.name for measurement in stale(measurements(), read_store())] == [], "run make figures"
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, one in measurements().items() if one.depends and not one.dated]
+    "name",
+    [name for name, measurement in measurements().items() if measurement.depends and not measurement.dated],
 )
 def test_a_measurement_depends_on_the_modules_above_the_library_that_its_command_imports(name):
     """A measurement names the modules of its command alone, so that it stays valid when another command
     changes."""
-    one = measurements()[name]
+    measurement = measurements()[name]
     imported = {
         str(file.relative_to(ROOT))
-        for file in imported_files(one.command)
+        for file in imported_files(measurement.command)
         if file.is_relative_to(PACKAGE) and file.resolve().is_relative_to(PACKAGE)
     }
-    assert imported - set(one.depends) == set()
+    assert imported - set(measurement.depends) == set()
 
 
 MODULES = find_modules(PACKAGE)
@@ -104,19 +105,21 @@ def imported_files(command: str) -> set[Path]:
 @cache
 def targets(module: str, file: Path) -> frozenset[str]:
     """Return the modules of the package that a file imports."""
-    return frozenset(found.target for found in imports_of(module, file, MODULES) if found.target in MODULES)
+    return frozenset(
+        reference.target for reference in imports_of(module, file, MODULES) if reference.target in MODULES
+    )
 
 
 def test_every_stored_measurement_is_declared_and_shown():
     shown = {name for path in paths() for name in marks(path.read_text())}
     declared = measurements()
     assert set(read_store()) <= set(declared)
-    assert {name for name, one in declared.items() if one.depends} - shown <= needed(declared)
+    assert {name for name, measurement in declared.items() if measurement.depends} - shown <= needed(declared)
 
 
 def needed(declared) -> set[str]:
     """Return the names of measurements that others need."""
-    return {name for one in declared.values() for name in one.after}
+    return {name for measurement in declared.values() for name in measurement.after}
 
 
 def test_the_store_stands_in_the_documentation():

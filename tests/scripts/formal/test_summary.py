@@ -26,7 +26,7 @@ def test_a_row_names_method_solver_and_faults():
     assert lines[3][2:4] == ["40 cycles", "ABC bmc3"]
     assert lines[4][2:4] == ["NOT CLOSED IN TIME", "ABC &cec"]
     assert table(results).endswith("2 of 3 circuits with 9 claims proved; 3 of 4 planted faults refuted")
-    assert [one.holds for one in results] == [False, True, False]
+    assert [outcome.holds for outcome in results] == [False, True, False]
 
 
 @pytest.mark.parametrize(

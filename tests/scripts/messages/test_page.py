@@ -30,10 +30,10 @@ def error_classes() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ClassDef)
     }
-    found = {VdlaError.__name__}
-    while more := {name for name, above in bases.items() if above & found} - found:
-        found |= more
-    return found - {VdlaError.__name__}
+    names = {VdlaError.__name__}
+    while more := {name for name, above in bases.items() if above & names} - names:
+        names |= more
+    return names - {VdlaError.__name__}
 
 
 def test_the_page_is_that_of_the_sources():

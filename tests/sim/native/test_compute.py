@@ -40,7 +40,7 @@ UOPS = (isa.MicroOp(dst=1, src=2, wgt=3), isa.MicroOp(dst=0, src=1, wgt=1), isa.
 
 
 def contents(config: AcceleratorConfig) -> dict[str, np.ndarray]:
-    """Return random values, extreme ones among them."""
+    """Return random values, some of them extreme."""
     rng, most = np.random.default_rng(0), 1 << config.acc_bits - 1
     return {
         "inp": rng.choice([-128, 127, *range(-100, 100)], (config.depth(INP), config.batch, config.block_in)),

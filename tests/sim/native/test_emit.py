@@ -32,7 +32,7 @@ def compiled(body: Callable[[Emitter], None], result: int = DONE) -> Callable[[i
 
 
 def summed(emit: Callable[[Emitter, Callable[[ir.Value], None]], None]) -> Callable[[int, int], int]:
-    """Return a function that writes the indices of loops one behind the other, as digits."""
+    """Return a function that writes the indices of loops in sequence, as digits."""
 
     def body(e: Emitter) -> None:
         total = e.variable(i64(0))
@@ -70,14 +70,14 @@ def test_a_loop_runs_while_its_condition_holds():
 )
 def test_few_repetitions_are_spelt_out_and_many_are_a_loop(count, unroll, loops):
     digits = int("".join(str(place) for place in range(1, count + 1)))
-    found = []
+    phi_counts = []
 
     def emit(e: Emitter, body: Callable[[ir.Value], None]) -> None:
         e.repeat(count, body, unroll)
-        found.append(str(e.function).count("phi "))
+        phi_counts.append(str(e.function).count("phi "))
 
     assert summed(emit)(0, 0) == digits
-    assert found == [loops]
+    assert phi_counts == [loops]
 
 
 @pytest.mark.parametrize("count", [8, 9])

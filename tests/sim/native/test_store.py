@@ -27,8 +27,8 @@ TABLES, RESIDUALS, SETS = (0, 1, 2), (0, 1, 9), (0, 2)  # 0: the STORE names non
 
 
 def random_parameters(rng: np.random.Generator, count: int, factors: tuple[int, int] | None) -> np.ndarray:
-    """Return int64[4, count]: parameters of the requantisation, or with `factors` those of a residual."""
-    one = (
+    """Return int64[4, count]: parameters of the requantisation, or with `factors` of a residual."""
+    parameters = (
         rng.integers(-100, 100, count),
         rng.integers(1, 1 << 16, count),
         rng.choice([0, 1, 7, 16, 22], count),
@@ -37,10 +37,10 @@ def random_parameters(rng: np.random.Generator, count: int, factors: tuple[int, 
         rng.choice([1, 100, 127], count),
     )
     if factors is None:
-        return np.array(requantise_parameters(*one))
-    addend, _, shift, zero, least, greatest = (int(part[0]) for part in one)
-    own = residual_parameters(addend, factors, shift % 8, zero, least, greatest)
-    return np.repeat(np.array(own)[:, None], count, axis=1)
+        return np.array(requantise_parameters(*parameters))
+    addend, _, shift, zero, least, greatest = (int(part[0]) for part in parameters)
+    residual = residual_parameters(addend, factors, shift % 8, zero, least, greatest)
+    return np.repeat(np.array(residual)[:, None], count, axis=1)
 
 
 def random_contents(config, seed: int) -> dict[str, np.ndarray]:

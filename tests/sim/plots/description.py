@@ -76,7 +76,7 @@ def _artist(artist: Artist) -> Iterator[str]:
 
 
 def _sums(values: np.ndarray) -> str:
-    """Return what tells one long row of numbers from another: its length, ends and middle."""
+    """Return what distinguishes long rows of numbers: their length, ends and middle."""
     return f"{len(values)} from {_numbers([values[0], values[-1], np.mean(values), np.std(values)])}"
 
 

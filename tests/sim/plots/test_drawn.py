@@ -84,9 +84,9 @@ def text_of(title: str, figure: Figure) -> str:
 @pytest.mark.parametrize("title", figures())
 def test_a_picture_is_drawn_as_it_was_when_last_looked_at(title):
     before = {text.partition("\n")[0]: text for text in FILE.read_text().split("\n\n")}
-    found = text_of(title, figures()[title])
+    figure_text = text_of(title, figures()[title])
     differences = difflib.unified_diff(
-        before[f"# {title}"].splitlines(), found.splitlines(), n=0, lineterm=""
+        before[f"# {title}"].splitlines(), figure_text.splitlines(), n=0, lineterm=""
     )
     assert not list(differences), "\n".join(differences)
 

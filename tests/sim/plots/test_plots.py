@@ -67,8 +67,8 @@ def boxes(axes, renderer: RendererAgg) -> list[Bbox]:
     return [Text.get_window_extent(text, renderer) for text in axes.texts if text.get_text()]
 
 
-def overlapping(found: list[Bbox]) -> int:
-    return sum(one.overlaps(other) for one, other in combinations(found, 2))
+def overlapping(extents: list[Bbox]) -> int:
+    return sum(left.overlaps(right) for left, right in combinations(extents, 2))
 
 
 def line_named(axes, label: str):
@@ -204,7 +204,7 @@ def test_figures_and_legend_say_what_was_counted(timing):
 def test_every_text_of_a_utilisation_is_on_the_page_and_legible(timing, runs, dpi):
     figure = utilisation({f"run {number}": timing for number in range(runs)})
     renderer = drawn(figure, dpi)
-    found = [
+    extents = [
         *boxes(figure.axes[0], renderer),
         *(text.get_window_extent(renderer) for text in figure.legends[0].texts),
     ]
@@ -218,8 +218,8 @@ def test_every_text_of_a_utilisation_is_on_the_page_and_legible(timing, runs, dp
     assert not any(
         head.overlaps(bar.get_window_extent(renderer)) for head in heads for bar in figure.axes[0].patches
     )
-    assert overlapping(found) == 0
-    assert all(page.containsx(x) and page.containsy(y) for box in found for x, y in box.corners())
+    assert overlapping(extents) == 0
+    assert all(page.containsx(x) and page.containsy(y) for box in extents for x, y in box.corners())
 
 
 @pytest.mark.parametrize("program", [random_decoded(1), decoded()], ids=["long", "shorter than the bins"])
@@ -254,13 +254,13 @@ def test_a_timeline_draws_every_slice_and_arrow(timing):
 def test_files_are_whole_and_repeatable(tmp_path, timing, suffix):
     for name in ("one", "two"):
         save(utilisation({"run": timing}), tmp_path / f"{name}.{suffix}")
-    one, two = ((tmp_path / f"{name}.{suffix}").read_bytes() for name in ("one", "two"))
-    assert one == two
+    first, second = ((tmp_path / f"{name}.{suffix}").read_bytes() for name in ("one", "two"))
+    assert first == second
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"one.{suffix}", f"two.{suffix}"]
     if suffix == "svg":
-        assert ElementTree.fromstring(one).tag.endswith("svg")
+        assert ElementTree.fromstring(first).tag.endswith("svg")
     else:
-        assert one.startswith(b"\x89PNG")
+        assert first.startswith(b"\x89PNG")
 
 
 def test_the_user_s_settings_of_matplotlib_change_nothing_and_stay(tmp_path, timing):

@@ -125,7 +125,7 @@ def test_steps_of_every_operation_between_others(config):
 
 @pytest.mark.parametrize("latency", [1, 64])
 def test_stores_with_tables_and_residuals_between_others(latency):
-    """Each set of parameters takes its reads; stages and queues are those of the longest way."""
+    """Each set of parameters takes its reads; stages and queues suit the longest path."""
     stores = [
         store(1, width, parameters=parameters, table=table, residual=residual)
         for width in (1, 2, 40)
@@ -138,8 +138,8 @@ def test_stores_with_tables_and_residuals_between_others(latency):
 
 
 def marks(config: AcceleratorConfig) -> list[isa.Instruction]:
-    """Return STOREs of which every other writes nothing: it retires behind the answers to those before it, and
-    keeps the answers to those behind it waiting. Tokens tell when each retires."""
+    """Return STOREs of which every second writes nothing: it retires behind the answers to earlier STOREs, and
+    keeps the answers to later STOREs waiting. Tokens tell when each retires."""
     pairs = [part for rows in (1, 2, 1, 1, 3) for part in (store(rows, push_prev=1), store(0, push_prev=1))]
     nothing = [store(1, 0), store(0), store(0, push_prev=1)]
     pops = [isa.Gemm(uop_end=1, iter_out=1, iter_in=1, pop_next=1)] * (len(pairs) + 2)
@@ -187,8 +187,8 @@ def two_operands(config: AcceleratorConfig, trips: int, **fields) -> isa.Alu:
     ids=lambda config: config.name,
 )
 def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, rows, trips):
-    """Steps with two accumulators, with one and without any follow each other while STOREs read; the last
-    reads decide the end. With one port the STOREs come first, and steps have slots of their own to read."""
+    """Steps with two accumulators, one accumulator and none follow each other while STOREs read; the last
+    reads decide the end. With one port the STOREs come first, and steps read in separate slots."""
     steps = [
         two_operands(config, trips),
         isa.Gemm(iter_out=1, iter_in=3, uop_end=1),
@@ -210,8 +210,8 @@ def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, 
     ids=lambda config: config.name,
 )
 def test_slots_that_stores_take_delay_whatever_is_issued(config, trips, latency):
-    """First and last slots too, those of FINISH and of instructions without steps, and the LOADs behind them;
-    tokens tell when each retires."""
+    """First and last slots too, the slots of FINISH and of instructions without steps, and the LOADs behind
+    them; tokens tell when each retires."""
     gemm = isa.Gemm(iter_out=1, iter_in=trips, uop_end=1)
     scales = {"parameters": 1} if config.has(Extension.REQUANTISE) else {}
     stores = [store(3, 40, **scales), store(1, 7, push_prev=1), store(9, 1), store(2, 60)]
@@ -245,7 +245,11 @@ def test_loads_of_micro_ops_beside_instructions_that_read_others(config, trips):
         load(UOP, sram_base=50, width=0),
         load(ACC, sram_base=9, width=2),
     ]
-    mixed = [part for one in loads for part in (gemm, one, alu, one, load(UOP, sram_base=60, width=9))]
+    mixed = [
+        part
+        for transfer in loads
+        for part in (gemm, transfer, alu, transfer, load(UOP, sram_base=60, width=9))
+    ]
     for depth in (1, 16):
         check(config, [*mixed, isa.Finish()], MemoryParameters(latency=20, depth=depth))
 

@@ -241,7 +241,7 @@ ALU_SLOTS = {AluOpcode.MIN: 4, AluOpcode.MAX: 4, AluOpcode.ADD: 4, AluOpcode.SHR
 """Slots of a step: a piece each, and the cycles in which the lanes' registers hold the last of them."""
 
 
-def found_of(instruction, config=CONFIG) -> dict[str, int]:
+def fields_of(instruction, config=CONFIG) -> dict[str, int]:
     """Return the fields of one instruction."""
     (row,) = timing_columns(decode_stream(stream_of([instruction], config), config))
     return {name: row[name].item() for name in INSTRUCTION.names}
@@ -251,45 +251,45 @@ def found_of(instruction, config=CONFIG) -> dict[str, int]:
 def test_fields_of_an_instruction_are_its_sizes(title):
     """A LOAD names micro-ops only where it loads them; no other may compare them."""
     instruction, expected = CASES[title]
-    found = found_of(instruction)
+    fields = fields_of(instruction)
     if isinstance(instruction, isa.Load) and "uop_end" not in expected:
-        del found["uop_end"]
-        assert found.pop("uop_begin") >= CONFIG.depth(UOP) or instruction.memory_type == UOP
-    blank = dict.fromkeys(found, 0) | {"valid": True, "slots": 1}
-    assert found == blank | expected
+        del fields["uop_end"]
+        assert fields.pop("uop_begin") >= CONFIG.depth(UOP) or instruction.memory_type == UOP
+    blank = dict.fromkeys(fields, 0) | {"valid": True, "slots": 1}
+    assert fields == blank | expected
 
 
 @pytest.mark.parametrize("pad", ["y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1"])
 def test_a_load_of_micro_ops_with_padding_runs_beside_no_steps(pad):
-    found = found_of(load(UOP, **{pad: 1}))
-    assert (found["beside"], found["ordered"], found["settles"]) == (False, False, False)
+    fields = fields_of(load(UOP, **{pad: 1}))
+    assert (fields["beside"], fields["ordered"], fields["settles"]) == (False, False, False)
 
 
 @pytest.mark.parametrize(("config", "ports"), [(CONFIG, 1), (TWO_PORTS, 2)], ids=["one port", "two ports"])
 @pytest.mark.parametrize("opcode", AluOpcode)
 def test_steps_of_the_alu_take_slots_for_pieces_delays_and_a_second_read(opcode, config, ports):
     for immediate in (0, 1):
-        found = found_of(alu(opcode, **LOOPS, use_imm=immediate), config)
-        assert found["slots"] == 84 * (ALU_SLOTS[opcode] + (ports == 1 and not immediate))
-        assert found["reads_two"] == (ports == 2 and not immediate)
-        single = found_of(alu(opcode, use_imm=immediate), config)
-        assert single["slots"] == found["slots"] // 84
-        assert single["reads_two"] == found["reads_two"]
-    empty = found_of(alu(opcode, **{**LOOPS, "iter_out": 0}), config)
+        fields = fields_of(alu(opcode, **LOOPS, use_imm=immediate), config)
+        assert fields["slots"] == 84 * (ALU_SLOTS[opcode] + (ports == 1 and not immediate))
+        assert fields["reads_two"] == (ports == 2 and not immediate)
+        single = fields_of(alu(opcode, use_imm=immediate), config)
+        assert single["slots"] == fields["slots"] // 84
+        assert single["reads_two"] == fields["reads_two"]
+    empty = fields_of(alu(opcode, **{**LOOPS, "iter_out": 0}), config)
     assert (empty["slots"], empty["reads_two"]) == (1, False)
 
 
 def test_steps_of_a_gemm_read_one_accumulator_each():
-    assert not found_of(gemm(**LOOPS), TWO_PORTS)["reads_two"]
+    assert not fields_of(gemm(**LOOPS), TWO_PORTS)["reads_two"]
 
 
 @pytest.mark.parametrize(("stride", "slots"), [(0, 3 + 3), (1, 2 * 3 + 3)])
 def test_a_row_of_windows_takes_the_first_window_and_one_or_two_slots_for_each_other(stride, slots):
-    found = found_of(isa.Depthwise(**LOOPS, stride_2=stride))
-    assert found["slots"] == 7 * 3 * slots
-    assert (found["uop_begin"], found["uop_end"]) == (2, 5)
-    assert found_of(isa.Depthwise(**{**LOOPS, "iter_in": 1}, stride_2=stride))["slots"] == 7 * 3 * 3
-    assert found_of(isa.Depthwise(**{**LOOPS, "iter_in": 0}, stride_2=stride))["slots"] == 1
+    fields = fields_of(isa.Depthwise(**LOOPS, stride_2=stride))
+    assert fields["slots"] == 7 * 3 * slots
+    assert (fields["uop_begin"], fields["uop_end"]) == (2, 5)
+    assert fields_of(isa.Depthwise(**{**LOOPS, "iter_in": 1}, stride_2=stride))["slots"] == 7 * 3 * 3
+    assert fields_of(isa.Depthwise(**{**LOOPS, "iter_in": 0}, stride_2=stride))["slots"] == 1
 
 
 def test_every_instruction_has_the_fields_that_it_has_alone(monkeypatch):
@@ -297,7 +297,7 @@ def test_every_instruction_has_the_fields_that_it_has_alone(monkeypatch):
     monkeypatch.setattr(decoded, "BLOCK", 3)
     instructions = [instruction for instruction, _ in CASES.values()]
     together = timing_columns(decode_stream(stream_of(instructions, CONFIG), CONFIG))
-    alone = [found_of(instruction) for instruction in instructions]
+    alone = [fields_of(instruction) for instruction in instructions]
     assert [{name: row[name].item() for name in INSTRUCTION.names} for row in together] == alone
 
 
@@ -309,5 +309,5 @@ def test_an_instruction_that_the_accelerator_lacks_is_not_valid():
 
 def test_a_store_that_reads_single_bytes_takes_a_step_for_each():
     narrow = CONFIG.with_changes(requantise_lanes=1)
-    found = found_of(store(x_size=3), narrow)
-    assert (found["lane_bytes"], found["row_steps"]) == (1, 3 * 16)
+    fields = fields_of(store(x_size=3), narrow)
+    assert (fields["lane_bytes"], fields["row_steps"]) == (1, 3 * 16)

@@ -25,26 +25,26 @@ def run(request) -> tuple[Timing, MemoryParameters]:
 
 def beats_of(program: DecodedStream) -> dict[int, int]:
     """Return the beats in which the rows of each instruction stand."""
-    width, found = program.config.bus_bytes, {}
+    width, moved = program.config.bus_bytes, {}
     for form in forms_in_dram():
         rows = dram_rows(program, form)
         for owner, begin, end in rows.listed():
             beats = (end - 1) // width - begin // width + 1
             for place, count in zip(rows.index[owner].tolist(), beats.tolist(), strict=True):
-                found[place] = found.get(place, 0) + count
-    return found
+                moved[place] = moved.get(place, 0) + count
+    return moved
 
 
 def test_each_instruction_moves_the_beats_in_which_its_rows_stand(run):
     timing, _ = run
     bursts, config = timing.log.bursts, timing.program.config
-    own = bursts[bursts["client"] != Client.FETCH]
-    moved = np.bincount(own["instruction"], own["beats"], len(timing.program)).astype(int)
+    transfers = bursts[bursts["client"] != Client.FETCH]
+    moved = np.bincount(transfers["instruction"], transfers["beats"], len(timing.program)).astype(int)
     assert {index: beats for index, beats in enumerate(moved.tolist()) if beats} == beats_of(timing.program)
     assert (bursts["beats"] >= 1).all()
     assert (bursts["beats"] <= config.burst_beats).all()
-    clients = [CLIENTS[Unit(int(timing.program.unit[index]))] for index in own["instruction"].tolist()]
-    assert own["client"].tolist() == clients
+    clients = [CLIENTS[Unit(int(timing.program.unit[index]))] for index in transfers["instruction"].tolist()]
+    assert transfers["client"].tolist() == clients
     assert (bursts["instruction"][bursts["client"] == Client.FETCH] == -1).all()
 
 

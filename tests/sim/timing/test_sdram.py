@@ -75,12 +75,14 @@ def test_skipping_changes_nothing(seed, memory):
 
 
 def test_a_run_takes_other_cycles_at_another_phase_of_the_refresh_timer():
-    found = {timing_of(GUARDED, 3, replace(SLOW, refresh_phase=phase)).cycles for phase in range(0, 150, 30)}
-    assert len(found) > 1
+    distinct = {
+        timing_of(GUARDED, 3, replace(SLOW, refresh_phase=phase)).cycles for phase in range(0, 150, 30)
+    }
+    assert len(distinct) > 1
 
 
 def test_each_limit_of_the_part_costs_cycles():
-    """Of the SDRAM's times, a longer one never shortens the programs, and lengthens some."""
+    """A longer time of the SDRAM never shortens the programs, and lengthens some."""
     programs = range(4)
     base = sum(timing_of(GUARDED, seed, SLOW).cycles for seed in programs)
     for name in ("precharge", "activate", "write_to_read", "refresh", "row_active", "row_cycle"):

@@ -144,15 +144,15 @@ def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:
     while not runs[1].done and runs[1].cycle < MOST_CYCLES:
         runs[1].advance(MOST_CYCLES)
     assert all(run.done for run in runs)
-    one, other = (run.timing() for run in runs)
+    stepped, leapt = (run.timing() for run in runs)
     assert runs[0].state.tobytes() == runs[1].state.tobytes()
-    assert (one.cycles, one.counters) == (other.cycles, other.counters)
+    assert (stepped.cycles, stepped.counters) == (leapt.cycles, leapt.counters)
     for name in ("dispatched", "started", "retired"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    np.testing.assert_array_equal(one.log.spans, other.log.spans)
-    np.testing.assert_array_equal(one.log.bursts, other.log.bursts)
-    np.testing.assert_array_equal(one.log.beat_runs, other.log.beat_runs)
-    np.testing.assert_array_equal(one.log.lent_runs, other.log.lent_runs)
+        np.testing.assert_array_equal(getattr(stepped, name), getattr(leapt, name))
+    np.testing.assert_array_equal(stepped.log.spans, leapt.log.spans)
+    np.testing.assert_array_equal(stepped.log.bursts, leapt.log.bursts)
+    np.testing.assert_array_equal(stepped.log.beat_runs, leapt.log.beat_runs)
+    np.testing.assert_array_equal(stepped.log.lent_runs, leapt.log.lent_runs)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_skipping_stops_where_the_store_unit_s_port_is_lent_and_where_it_returns
 
 
 def test_a_load_of_other_micro_ops_starts_in_its_third_cycle_at_the_queue_s_head_and_does_not_wait():
-    """It retires while the GEMM is issued; one that writes the GEMM's micro-ops starts with its last slot."""
+    """It retires while the GEMM is issued; a LOAD that writes the GEMM's micro-ops starts at its last slot."""
     gemm = isa.Gemm(uop_begin=4, uop_end=9, iter_out=1, iter_in=400)
     apart, touching = (
         isa.Load(memory_type=MemoryType.UOP, sram_base=base, y_size=1, x_size=3) for base in (9, 8)
@@ -271,8 +271,8 @@ def timing(request) -> Timing:
 
 def head(timing: Timing, unit: Unit, cycle: int) -> int:
     """Return the instruction at the head of a unit's queue at the start of a cycle; -1: it is empty."""
-    own = np.flatnonzero((timing.program.unit == unit) & (timing.dispatched != NEVER))
-    waiting = own[timing.started[own] >= cycle]
+    queued = np.flatnonzero((timing.program.unit == unit) & (timing.dispatched != NEVER))
+    waiting = queued[timing.started[queued] >= cycle]
     return int(waiting[0]) if waiting.size and timing.dispatched[waiting[0]] < cycle else -1
 
 

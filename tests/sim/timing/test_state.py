@@ -113,7 +113,7 @@ def test_sizes_are_those_of_the_configuration_and_its_memory(title):
 def test_registers_begin_at_rest_and_fetch_at_the_stream(config, address, part):
     """`part` is the place of the first instruction in its beat, where a beat holds several."""
     machine = new_machine(config, MEMORY, address, 3)[0]
-    found = {path: value for path, value in leaves(machine) if not path.startswith("hardware.")}
+    registers = {path: value for path, value in leaves(machine) if not path.startswith("hardware.")}
     expected = {
         "fetch.address": address,
         "fetch.remaining": 3 * 16,
@@ -128,7 +128,7 @@ def test_registers_begin_at_rest_and_fetch_at_the_stream(config, address, part):
         "log.instruction": [-1, -1, -1],
         "log.since": [1, 1, 1],
     }
-    assert found == {path: value for path, value in expected.items() if value}
+    assert registers == {path: value for path, value in expected.items() if value}
 
 
 def test_a_beat_as_long_as_an_instruction_has_one_place():

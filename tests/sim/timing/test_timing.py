@@ -44,17 +44,17 @@ MEMORIES = {"reference": REFERENCE_MEMORY, "slow": MemoryParameters(7, 2, 3)}
 
 def programs() -> dict[str, DecodedStream]:
     """Return the programs by name."""
-    found = {f"cases: {name}": test_cases.program_of(items) for name, items in cases.CASES.items()}
+    named = {f"cases: {name}": test_cases.program_of(items) for name, items in cases.CASES.items()}
     for config in test_gather.CONFIGS:
         for name, items in test_gather.CASES.items():
-            found[f"gather, {config.name}: {name}"] = test_gather.program_of(config, items)
+            named[f"gather, {config.name}: {name}"] = test_gather.program_of(config, items)
     for config in test_halves.CONFIGS:
-        for name, made in test_halves.CASES.items():
-            found[f"halves, {config.name}: {name}"] = test_halves.program_of(config, made(config))
+        for name, instructions_for in test_halves.CASES.items():
+            named[f"halves, {config.name}: {name}"] = test_halves.program_of(config, instructions_for(config))
     for config in test_depthwise.CONFIGS:
         for name in test_depthwise.CASES:
-            found[f"depthwise, {config.name}: {name}"] = test_depthwise.program_of(name, config)
-    return {name: _decoded(program) for name, program in found.items()}
+            named[f"depthwise, {config.name}: {name}"] = test_depthwise.program_of(name, config)
+    return {name: _decoded(program) for name, program in named.items()}
 
 
 def _decoded(program) -> DecodedStream:
@@ -63,7 +63,7 @@ def _decoded(program) -> DecodedStream:
 
 
 def measured(program: DecodedStream, memory: MemoryParameters) -> list[list[int]]:
-    """Return the cycles, then those of each unit by its states."""
+    """Return the cycles, then the cycles of each unit by its states."""
     timing = simulate(program, memory, cycle_limit=MOST_CYCLES)
     return [[timing.cycles], *([*timing.states(unit).values()] for unit in Unit)]
 
@@ -71,9 +71,9 @@ def measured(program: DecodedStream, memory: MemoryParameters) -> list[list[int]
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_programs_take_the_cycles_that_are_written_down(memory):
     expected = json.loads(CYCLES.read_text())[memory]
-    found = {name: measured(program, MEMORIES[memory]) for name, program in programs().items()}
-    assert {name: cycles for name, cycles in found.items() if cycles != expected.get(name)} == {}
-    assert found.keys() == expected.keys()
+    actual = {name: measured(program, MEMORIES[memory]) for name, program in programs().items()}
+    assert {name: cycles for name, cycles in actual.items() if cycles != expected.get(name)} == {}
+    assert actual.keys() == expected.keys()
 
 
 WAITS = {
@@ -121,7 +121,7 @@ def long_programs() -> Iterator[tuple[str, AcceleratorConfig, list[isa.Instructi
 def counted(
     config: AcceleratorConfig, instructions: list[isa.Instruction], memory: MemoryParameters
 ) -> list[int]:
-    """Return the cycles of a run, and those of them that were evaluated."""
+    """Return the cycles of a run, and how many of them were evaluated."""
     stream = np.frombuffer(codec.to_bytes([*instructions, isa.Finish()], config), np.uint8)
     program = decode_stream(stream.reshape(-1, config.instruction_bytes), config)
     run, evaluated = _Simulation(program, memory, 0, log=False), 0
@@ -133,7 +133,7 @@ def counted(
             break
         evaluated += AT_ONCE
         assert evaluated < MOST_CYCLES, "the run does not end"
-    for last in range(1, AT_ONCE + 1):  # to count the last ones
+    for last in range(1, AT_ONCE + 1):  # to count the last cycles
         run.state[:] = before
         advance(run.state[0], *arrays, FAR, last)
         if run.done:
@@ -147,9 +147,9 @@ def evaluated_in(memory: MemoryParameters) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("memory", WAITS)
 def test_as_many_cycles_are_evaluated_as_are_written_down(memory):
-    expected, found = json.loads(LEAPS.read_text())[memory], evaluated_in(WAITS[memory])
-    assert {name: cycles for name, cycles in found.items() if cycles != expected.get(name)} == {}
-    assert found.keys() == expected.keys()
+    expected, actual = json.loads(LEAPS.read_text())[memory], evaluated_in(WAITS[memory])
+    assert {name: cycles for name, cycles in actual.items() if cycles != expected.get(name)} == {}
+    assert actual.keys() == expected.keys()
 
 
 @pytest.mark.parametrize("name", ["gemm", "alu", "alu by an immediate"])

@@ -99,12 +99,12 @@ def test_an_instruction_waits_from_the_queue_s_head_to_its_start_and_for_memory_
     for _, state, instruction, begin, end in timing.log.spans.tolist():
         name = ("busy", "memory", "token_prev", "token_next", "room", "instruction", "idle")[state]
         if instruction >= 0 and name != "busy":
-            own = expected.setdefault(instruction, {})
-            own[name] = own.get(name, 0) + end - begin
-    found = {index: dict(states) for index, states in waits(timing).items()}
-    assert found == expected
-    assert found[0] == {"token_prev": timing.started[0] - timing.dispatched[0] - 1}
-    assert found[0]["token_prev"] > 100
+            cycles_of = expected.setdefault(instruction, {})
+            cycles_of[name] = cycles_of.get(name, 0) + end - begin
+    waiting = {index: dict(states) for index, states in waits(timing).items()}
+    assert waiting == expected
+    assert waiting[0] == {"token_prev": timing.started[0] - timing.dispatched[0] - 1}
+    assert waiting[0]["token_prev"] > 100
 
 
 def test_instructions_that_were_never_executed_are_left_out():

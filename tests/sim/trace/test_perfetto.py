@@ -132,8 +132,10 @@ def test_no_token_is_popped_before_it_is_pushed(timing):
 
 @pytest.mark.parametrize("edge", range(len(TOKEN_EDGES)), ids=map(str, TOKEN_EDGES))
 def test_counters_show_the_tokens_held(timing, events, edge):
-    own = [event for event in events if event["ph"] == "C" and event["name"] == f"tokens {TOKEN_EDGES[edge]}"]
-    steps = [(event["ts"], event["args"]["held"]) for event in own]
+    counters = [
+        event for event in events if event["ph"] == "C" and event["name"] == f"tokens {TOKEN_EDGES[edge]}"
+    ]
+    steps = [(event["ts"], event["args"]["held"]) for event in counters]
     expected = counted(timing, edge).tolist()
     changes = [
         (cycle, count) for cycle, count in enumerate(expected) if cycle == 0 or count != expected[cycle - 1]
@@ -162,8 +164,8 @@ def test_work_begins_behind_the_instruction_before(timing):
     begins = work_begins(timing)
     loads = timing.program.opcode == isa.Opcode.LOAD
     for unit, kind in product(Unit, (loads, ~loads)):
-        own = (timing.program.unit == unit) & kind
-        assert (begins[own][1:] > timing.retired[own][:-1]).all()
+        chosen = (timing.program.unit == unit) & kind
+        assert (begins[chosen][1:] > timing.retired[chosen][:-1]).all()
 
 
 def test_the_file_is_whole_json_and_nothing_else_is_left(tmp_path, timing, events):
@@ -196,7 +198,7 @@ def test_a_run_without_a_log_is_refused(tmp_path):
 
 
 def layered(timing):
-    """Return two layers that share the instructions of a run, and one without any."""
+    """Return two layers that share the instructions of a run, and a layer without any."""
     count, middle = len(timing.program), timing.cycles // 2
     return (
         TracedLayer("first", "Int8Conv", 0, middle, np.arange(0, count, 2)),
@@ -206,18 +208,18 @@ def layered(timing):
 
 
 def test_layers_have_a_lane_and_every_event_of_an_instruction_names_its_own(timing, events):
-    found = list(trace_events(timing, layered(timing)))
-    own = [event for event in found if event["ph"] == "X" and event["tid"] == Lane.LAYERS]
-    assert [(event["name"], event["ts"], event["dur"]) for event in own] == [
+    traced = list(trace_events(timing, layered(timing)))
+    slices = [event for event in traced if event["ph"] == "X" and event["tid"] == Lane.LAYERS]
+    assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
         ("first", 0, timing.cycles // 2),
         ("second", timing.cycles // 2, timing.cycles - timing.cycles // 2),
     ]
-    for event in found:
+    for event in traced:
         args = event.get("args", {})
         instruction = args.get("instruction", args.get("next_instruction"))
         if event["ph"] == "X" and instruction is not None and instruction >= 0:
             assert args["layer"] == ("first", "second")[instruction % 2]
-    names = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
+    names = {event["tid"]: event["args"]["name"] for event in traced if event["name"] == "thread_name"}
     assert names[Lane.LAYERS] == "layers"
     assert not any("layer" in event.get("args", {}) or event["tid"] == Lane.LAYERS for event in events)
 
@@ -266,8 +268,8 @@ SLICES = [
     (Lane.MEMORY, "fetch 4 beats", 7, 4, {"instruction": -1, "asked": 3, "accepted": 4}),
     (Lane.MEMORY, "load 1 beats", 17, 1, {"instruction": 0, "asked": 13, "accepted": 14, "layer": "conv"}),
 ]
-"""Of a LOAD and a FINISH that waits for its token: lane, name, begin, cycles and what else is told. The times
-are those of the text trace (`test_text.py`)."""
+"""Of a LOAD and a FINISH that waits for its token: lane, name, begin, cycles and what else is told. The text
+trace has the same times (`test_text.py`)."""
 
 
 def short_run():
@@ -276,14 +278,14 @@ def short_run():
 
 
 def test_a_short_program_has_the_events_expected():
-    found = list(trace_events(short_run(), (TracedLayer("conv", "Int8Conv", 2, 20, np.arange(1)),)))
+    traced = list(trace_events(short_run(), (TracedLayer("conv", "Int8Conv", 2, 20, np.arange(1)),)))
     slices = [
         {"ph": "X", "pid": PROCESS, "tid": lane, "name": name, "ts": begin, "dur": length, "args": args}
         for lane, name, begin, length, args in SLICES
     ]
     token = {"pid": PROCESS, "cat": "token", "name": "load->compute", "id": 0}
     held = {"ph": "C", "pid": PROCESS, "tid": 0, "name": "tokens load->compute"}
-    assert [event for event in found if event["ph"] != "M"] == [
+    assert [event for event in traced if event["ph"] != "M"] == [
         *slices,
         {**token, "ph": "s", "tid": Lane.LOAD, "ts": 18},
         {**token, "ph": "f", "bp": "e", "tid": Lane.COMPUTE, "ts": 19},
@@ -294,7 +296,7 @@ def test_a_short_program_has_the_events_expected():
 @pytest.mark.parametrize("layers", [(), (TracedLayer("conv", "Int8Conv", 2, 20, np.arange(1)),)], ids=len)
 def test_lanes_are_named_from_top_to_bottom(layers):
     shown = [*([Lane.LAYERS] if layers else []), *(lane for lane in Lane if lane is not Lane.LAYERS)]
-    found = [event for event in trace_events(short_run(), layers) if event["ph"] == "M"]
+    metadata = [event for event in trace_events(short_run(), layers) if event["ph"] == "M"]
     shared = {"ph": "M", "pid": PROCESS, "ts": 0}
     expected = [{**shared, "tid": 0, "name": "process_name", "args": {"name": "accelerator"}}]
     for place, lane in enumerate(shown, 1):
@@ -303,7 +305,7 @@ def test_lanes_are_named_from_top_to_bottom(layers):
             {**shared, "tid": lane, "name": "thread_name", "args": {"name": name}},
             {**shared, "tid": lane, "name": "thread_sort_index", "args": {"sort_index": place}},
         ]
-    assert found == expected
+    assert metadata == expected
 
 
 def test_a_layer_without_time_has_no_slice():
@@ -311,8 +313,8 @@ def test_a_layer_without_time_has_no_slice():
         TracedLayer("free", "Reshape", 5, 5, np.zeros(0, np.int64)),
         TracedLayer("one", "Add", 5, 6, np.arange(1)),
     ]
-    found = [event for event in trace_events(short_run(), layers) if event.get("tid") == Lane.LAYERS]
-    assert [(event["name"], event["dur"]) for event in found if event["ph"] == "X"] == [("one", 1)]
+    lane_events = [event for event in trace_events(short_run(), layers) if event.get("tid") == Lane.LAYERS]
+    assert [(event["name"], event["dur"]) for event in lane_events if event["ph"] == "X"] == [("one", 1)]
 
 
 def test_a_file_holds_an_event_a_line(tmp_path):

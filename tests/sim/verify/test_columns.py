@@ -187,26 +187,26 @@ def record(row: np.void) -> dict[str, object]:
     return {name: row[name].item() for name in row.dtype.names}
 
 
-def found_of(instructions, config=CONFIG) -> list[tuple[dict[str, object], list[dict[str, object]]]]:
-    """Return, of each instruction, its item and those of its walks that happen."""
+def records_of(instructions, config=CONFIG) -> list[tuple[dict[str, object], list[dict[str, object]]]]:
+    """Return, of each instruction, its item and the walks that happen."""
     items, walks = footprint_columns(decode_stream(stream_of(instructions, config), config))
     return [
-        (record(item), [record(walk) for walk in own if walk["happens"]])
-        for item, own in zip(items, walks.reshape(-1, MOST_ACCESSES), strict=True)
+        (record(item), [record(walk) for walk in row if walk["happens"]])
+        for item, row in zip(items, walks.reshape(-1, MOST_ACCESSES), strict=True)
     ]
 
 
 @pytest.mark.parametrize("title", CASES)
 def test_an_instruction_makes_the_walks_of_its_fields(title):
     instruction, item, walks = CASES[title]
-    ((found, own),) = found_of([instruction])
-    assert found == dict.fromkeys(ITEM.names, 0) | item
-    assert own == [dict.fromkeys(WALK.names, 0) | walk for walk in walks]
+    ((actual_item, actual_walks),) = records_of([instruction])
+    assert actual_item == dict.fromkeys(ITEM.names, 0) | item
+    assert actual_walks == [dict.fromkeys(WALK.names, 0) | walk for walk in walks]
 
 
 @pytest.mark.parametrize(("stride", "columns"), [(0, 4 + 2), (1, 2 * 4 + 1)])
 def test_a_depthwise_makes_rows_of_windows(stride, columns):
-    ((item, walks),) = found_of([isa.Depthwise(**LOOPS, **STEPS, stride_2=stride)], WINDOWS)
+    ((item, walks),) = records_of([isa.Depthwise(**LOOPS, **STEPS, stride_2=stride)], WINDOWS)
     assert item == dict.fromkeys(ITEM.names, 0) | LOOPING | {"rows": True}
     assert [
         (it["memory"], it["trips_out"], it["step_out"], it["trips_in"], it["step_in"]) for it in walks
@@ -228,4 +228,4 @@ def test_every_instruction_makes_the_walks_that_it_makes_alone(monkeypatch):
     """A stream is looked at a few instructions at a time."""
     monkeypatch.setattr(decoded, "BLOCK", 3)
     instructions = [instruction for instruction, _, _ in CASES.values()]
-    assert found_of(instructions) == [found for one in instructions for found in found_of([one])]
+    assert records_of(instructions) == [entry for single in instructions for entry in records_of([single])]

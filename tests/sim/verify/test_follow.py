@@ -112,9 +112,11 @@ def random_case(seed, configs=CONFIGS):
     return decode_stream(stream_of(random_stream(rng, config), config), config), random_dram(rng, config)
 
 
-def on_chip(found):
+def on_chip(report):
     return {
-        (one.kind, one.index, one.partner, one.memory, one.element) for one in found if one.memory is not None
+        (finding.kind, finding.index, finding.partner, finding.memory, finding.element)
+        for finding in report
+        if finding.memory is not None
     }
 
 
@@ -126,8 +128,8 @@ def steps_of(item):
 def test_random_loops_find_what_a_walk_of_every_step_finds(seed, monkeypatch):
     monkeypatch.setattr(verifier, "MOST_FINDINGS", LIMIT)
     program, dram = random_case(seed)
-    found = verifier.findings(program, dram)
-    assert on_chip(found) == Walk(program, dram).found
+    report = verifier.findings(program, dram)
+    assert on_chip(report) == Walk(program, dram).findings
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -135,14 +137,14 @@ def test_so_they_do_where_micro_ops_are_wide(seed, monkeypatch):
     monkeypatch.setattr(verifier, "MOST_FINDINGS", LIMIT)
     program, dram = random_case(seed, (WIDE,))
     assert WIDE.uop_bits == 64
-    assert on_chip(verifier.findings(program, dram)) == Walk(program, dram).found
+    assert on_chip(verifier.findings(program, dram)) == Walk(program, dram).findings
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_so_they_do_with_rows_of_windows(seed, monkeypatch):
     monkeypatch.setattr(verifier, "MOST_FINDINGS", LIMIT)
     program, dram = random_case(seed, (SLIDING,))
-    assert on_chip(verifier.findings(program, dram)) == Walk(program, dram).found
+    assert on_chip(verifier.findings(program, dram)) == Walk(program, dram).findings
 
 
 def test_random_rows_of_windows_are_short_and_long_and_wrong_in_every_way():
@@ -151,8 +153,8 @@ def test_random_rows_of_windows_are_short_and_long_and_wrong_in_every_way():
         program, dram = random_case(seed, (SLIDING,))
         rows = np.flatnonzero(program.opcode == isa.Opcode.DEPTHWISE).tolist()
         lengths.update(steps_of(program.instruction(index)) > 64 for index in rows)
-        found = Walk(program, dram).found
-        kinds.update((kind, MemoryType(memory)) for kind, index, _, memory, _ in found if index in rows)
+        reported = Walk(program, dram).findings
+        kinds.update((kind, MemoryType(memory)) for kind, index, _, memory, _ in reported if index in rows)
     assert min(lengths[False], lengths[True]) > 50
     assert {(kind, memory) for kind in (EMPTY, BEYOND) for memory in (UOP, INP, WGT, ACC)} <= kinds.keys()
     assert {(CONFLICT, memory) for memory in (INP, WGT, ACC)} <= kinds.keys()
@@ -186,8 +188,8 @@ def test_random_loops_are_short_and_long_and_wrong_in_every_way():
         program, dram = random_case(seed)
         loops = np.flatnonzero(np.isin(program.opcode, (isa.Opcode.GEMM, isa.Opcode.ALU))).tolist()
         lengths.update(steps_of(program.instruction(index)) > 64 for index in loops)
-        found = Walk(program, dram).found
-        kinds.update((kind, MemoryType(memory)) for kind, index, _, memory, _ in found if index in loops)
+        reported = Walk(program, dram).findings
+        kinds.update((kind, MemoryType(memory)) for kind, index, _, memory, _ in reported if index in loops)
     assert min(lengths[False], lengths[True]) > 100
     assert {(EMPTY, memory) for memory in (UOP, INP, WGT, ACC)} <= kinds.keys()
     assert {(BEYOND, memory) for memory in (UOP, INP, WGT, ACC)} <= kinds.keys()
@@ -202,8 +204,10 @@ def test_long_loops_name_the_lowest_element_first():
         alu(AluOpcode.ADD, use_imm=1, iter_out=16383, iter_in=8, dst_factor_in=2),
         isa.Finish(),
     ]
-    found = verifier.findings(decode_stream(stream_of(items), CONFIG), np.zeros(4096, np.uint8))
-    assert [(one.index, one.element) for one in found] == [(3, element) for element in range(4, 16, 2)]
+    report = verifier.findings(decode_stream(stream_of(items), CONFIG), np.zeros(4096, np.uint8))
+    assert [(finding.index, finding.element) for finding in report] == [
+        (3, element) for element in range(4, 16, 2)
+    ]
 
 
 GIANT = {"iter_out": 16383, "iter_in": 16383}
@@ -232,9 +236,9 @@ def test_loops_of_billions_of_steps_are_followed_in_no_time(name):
     image = np.zeros(1 << 20, np.uint8)
     verifier.findings(program, image, filled=True)  # compiles
     began = time.process_time()
-    found = verifier.findings(program, image, filled=True)
+    report = verifier.findings(program, image, filled=True)
     assert time.process_time() - began < 2
-    assert {(finding.kind, finding.memory, finding.element) for finding in found} == expected
+    assert {(finding.kind, finding.memory, finding.element) for finding in report} == expected
 
 
 def test_transfers_that_no_memory_holds_are_refused_in_no_time():
@@ -244,6 +248,6 @@ def test_transfers_that_no_memory_holds_are_refused_in_no_time():
     image = np.zeros(1 << 26, np.uint8)
     verifier.findings(program, image)  # compiles
     began = time.process_time()
-    found = verifier.findings(program, image)
+    report = verifier.findings(program, image)
     assert time.process_time() - began < 2
-    assert {(finding.kind, finding.memory) for finding in found} == {(BEYOND, ACC)}
+    assert {(finding.kind, finding.memory) for finding in report} == {(BEYOND, ACC)}

@@ -183,7 +183,7 @@ def test_rows_that_leave_a_scratchpad_are_named_by_their_first_element_outside(f
 
 
 def parameter(row, **fields):
-    """Return a LOAD of one of the parameters of the fourth set."""
+    """Return a LOAD of a parameter of the fourth set."""
     return load(ACC, sram_base=12 + row, **fields)
 
 
@@ -193,20 +193,20 @@ SCALED = (load(UOP), gemm(reset=1, push_next=1), store(pop_prev=1, parameters=4,
 @pytest.mark.parametrize("row", Parameter)
 def test_each_parameter_that_nobody_loaded_is_named(row):
     others = [parameter(other) for other in Parameter if other != row]
-    found = findings(decoded(*others, *SCALED), IMAGE)
-    assert found == [Finding(EMPTY, 5, -1, ACC, 12 + row)]
+    report = findings(decoded(*others, *SCALED), IMAGE)
+    assert report == [Finding(EMPTY, 5, -1, ACC, 12 + row)]
 
 
 @pytest.mark.parametrize("row", Parameter)
 def test_each_parameter_that_is_loaded_too_late_conflicts(row):
-    found = findings(decoded(PARAMETERS, *SCALED[:2], parameter(row), *SCALED[2:]), IMAGE)
-    assert found == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
+    report = findings(decoded(PARAMETERS, *SCALED[:2], parameter(row), *SCALED[2:]), IMAGE)
+    assert report == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
 
 
 @pytest.mark.parametrize("row", Parameter)
 def test_each_parameter_that_changes_under_a_store_conflicts(row):
-    found = findings(decoded(PARAMETERS, *SCALED, parameter(row)), IMAGE)
-    assert found == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
+    report = findings(decoded(PARAMETERS, *SCALED, parameter(row)), IMAGE)
+    assert report == [Finding(CONFLICT, 4, 3, ACC, 12 + row)]
 
 
 def test_an_opcode_that_the_verifier_does_not_know_is_refused():
@@ -333,8 +333,8 @@ WORKED = (load(UOP), load(ACC, x_size=8))
 )
 def test_a_promise_to_stay_out_of_a_half_is_held(instructions, broken):
     program = decode_stream(stream_of((*instructions, isa.Finish()), EVERYTHING), EVERYTHING)
-    found = [(it.index, it.partner, it.element) for it in findings(program, IMAGE) if it.kind == BROKEN]
-    assert found == broken
+    reported = [(it.index, it.partner, it.element) for it in findings(program, IMAGE) if it.kind == BROKEN]
+    assert reported == broken
 
 
 HALF = EVERYTHING.depth(ACC) // 2
@@ -346,7 +346,7 @@ FLAGS = [{}, {"push_prev": 1}, {"push_next": 1}]
 @pytest.mark.parametrize("half", UOP_OF_HALF)
 @pytest.mark.parametrize("memory", [ACC, ACC_8BIT, INP, WGT, UOP, RES])
 def test_each_load_into_acc_is_held_to_its_promise_by_every_element(memory, half):
-    """The broken promises are those of LOADs that push nothing and write an element of the half in use."""
+    """Only LOADs that push nothing and write an element of the half in use break their promise."""
     image = IMAGE.copy()
     uops = [isa.MicroOp(dst=part * HALF) for part in UOP_OF_HALF]
     image[:8] = np.frombuffer(codec.uops_to_bytes(uops, EVERYTHING), np.uint8)

@@ -18,7 +18,7 @@ class Walk:
     """Follows a program whose DRAM accesses are all in bounds and never conflict.
 
     Attributes:
-        found: set of (kind, instruction, other instruction, memory, element).
+        findings: set of (kind, instruction, other instruction, memory, element).
     """
 
     def __init__(self, program: DecodedStream, dram: np.ndarray) -> None:
@@ -27,7 +27,7 @@ class Walk:
         self.known = clocks(program, np.arange(len(program)))
         self.uops = [isa.MicroOp()] * self.config.depth(UOP)
         self.last = defaultdict(lambda: {"read": [-1] * len(Unit), "write": [-1] * len(Unit)})
-        self.filled, self.found = set(), set()
+        self.filled, self.findings = set(), set()
         for self.index in range(len(program)):
             self._follow(program.instruction(self.index))
 
@@ -98,17 +98,17 @@ class Walk:
     def _touch(self, access: str, memory: int, element: int, *, reads: bool | None = None) -> bool:
         """Account for one access, `reads` before it writes if at all; return whether the element exists."""
         if element >= self.config.depth(memory):
-            self.found.add((BEYOND, self.index, -1, memory, element))
+            self.findings.add((BEYOND, self.index, -1, memory, element))
             return False
-        place, own = (memory, element), self.program.unit[self.index]
+        place, executing = (memory, element), self.program.unit[self.index]
         if (access == "read" if reads is None else reads) and place not in self.filled:
-            self.found.add((EMPTY, self.index, -1, memory, element))
+            self.findings.add((EMPTY, self.index, -1, memory, element))
             self.filled.add(place)
         for kind in ("read", "write") if access == "write" else ("write",):
             for unit, other in enumerate(self.last[place][kind]):
-                if unit != own and other > self.known[self.index, unit]:
+                if unit != executing and other > self.known[self.index, unit]:
                     self._conflict(place, unit, access)
-        self.last[place][access][own] = self.index
+        self.last[place][access][executing] = self.index
         if access == "write":
             self.filled.add(place)
         return True
@@ -116,4 +116,4 @@ class Walk:
     def _conflict(self, place: tuple, unit: int, access: str) -> None:
         last = self.last[place]
         other = max(last["write"][unit], last["read"][unit] if access == "write" else -1)
-        self.found.add((CONFLICT, self.index, other, *place))
+        self.findings.add((CONFLICT, self.index, other, *place))
