@@ -149,9 +149,9 @@ def notes_of(plan: Plan) -> list[str]:
 def difference_of(op: str) -> str:
     """Return how far the results of an operator may differ from the kit's."""
     if op in INTEGERS_BY_ONE:
-        return "integers may differ by 1 from those of `vdla run`"
+        return "integers may differ by 1 from the integers of `vdla run`"
     units = f"{ULP[op]} units in the last place{' of the greatest element' * (op in OF_THE_GREATEST)}"
-    return f"floats may differ from those of `vdla run` by {units}"
+    return f"floats may differ from the floats of `vdla run` by {units}"
 
 
 def call_of(step: HostStep, types: Mapping[str, Value], places: Mapping[str, str]) -> Lines:

@@ -103,7 +103,7 @@ def _result(contents: Contents, difference: Difference) -> RunError:
     subject = f"{difference.subject}: " if difference.subject else ""
     bytes_ = f"{subject}{difference.count:,} byte{'s are' if difference.count != 1 else ' is'} wrong"
     same = difference.pairs == 1 and difference.count > 1
-    every = "; every one has these two values" if same else ""
+    every = "; all have these two values" if same else ""
     if difference.store == NONE:
         text = f"{bytes_} that no instruction writes: {values}{every}"
         return RunError(ErrorKind.RESULT, text, NONE, recording.timing.cycles)

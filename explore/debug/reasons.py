@@ -62,7 +62,7 @@ TEXTS = {
     Reason.CONTROL: "run control begins or ends the run",
     Reason.ENDED: "the run ends before",
     Reason.BEFORE: "instructions retire in order",
-    Reason.LENT: "its slots and those that the store unit takes",
+    Reason.LENT: "its slots and the slots that the store unit takes",
 }
 """What an event waits for, by reason."""
 

@@ -322,7 +322,7 @@ COMMANDS = {
     "state": Command("", "units, queues, tokens and memory in this cycle", _state),
     "counters": Command("", "the performance counters of the cycles before", _counters),
     "info": Command("[N]", "cycles, tokens, reads and writes of an instruction", _info),
-    "memory": Command("[MEMORY]", "what lies in the scratchpads, or in one of them", _memory),
+    "memory": Command("[MEMORY]", "what lies in the scratchpads, or in one scratchpad", _memory),
     "element": Command("MEMORY N", "who reads and writes an element, or a byte of DRAM", _element),
     "values": Command("MEMORY N", "the values that instructions leave in an element", _values),
     "errors": Command("", "stops, unsafe accesses and wrong results", _errors),

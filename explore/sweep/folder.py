@@ -41,7 +41,7 @@ LARGEST = 1 << 63
 KIND = Kind(
     SweepError,
     "delete that line, and the same command measures its point again",
-    "make room and run the same command again, which goes on where this one stopped",
+    "make room and run the same command again, which resumes this sweep",
 )
 
 

@@ -76,7 +76,7 @@ class _Stored:
     def _stored(self, name: str) -> str:
         if name not in self.declared or name not in self.outputs:
             raise PageError(
-                f"the mark {name} names no stored measurement; `make figures` stores those declared"
+                f"the mark {name} names no stored measurement; `make figures` stores the declared measurements"
             )
         return self.outputs[name].text
 

@@ -73,5 +73,5 @@ def test_operators_that_are_not_exact_are_named(tmp_path):
     save(exported(FLOAT_SOFTMAX), tmp_path / "net.vdla")
     result = done("export", tmp_path / "net.vdla", "--c", "-o", tmp_path / "c")
     assert result.stderr == (
-        "Softmax the Softmax: floats may differ from those of `vdla run` by 8 units in the last place\n"
+        "Softmax the Softmax: floats may differ from the floats of `vdla run` by 8 units in the last place\n"
     )

@@ -284,7 +284,7 @@ def test_errors_of_layers_are_printed_on_demand(files, tmp_path):
         files / "samples.npz",
     )
     lines = done(*arguments, "--errors").stdout.splitlines()
-    begin = lines.index("signal to quantisation noise, with that of all layers before:")
+    begin = lines.index("signal to quantisation noise, including the noise of all layers before:")
     end = next(
         place for place, line in enumerate(lines) if line.startswith("error of the results, by layers")
     )

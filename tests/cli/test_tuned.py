@@ -74,7 +74,7 @@ def test_another_target_has_no_records(folder):
     ]
     name = records()[0].target
     assert said.startswith(f"tuned: no task, because log holds records of {name}")
-    assert "and none of this target" in said
+    assert "and no record of this target" in said
 
 
 @pytest.mark.parametrize("data", [b"x\n", None])

@@ -33,8 +33,8 @@ async def test_sums_follow_their_operands_by_the_stages_and_are_dropped_on_reque
         if cycle == 3:  # the greatest sum there is
             inp[:], wgt[:] = -(1 << config.inp_bits - 1), -(1 << config.wgt_bits - 1)
         dut.inp.value, dut.wgt.value = packed(inp, config.inp_bits), weights(config, wgt)
-        own = np.repeat(inp, config.block_out // groups, axis=1)  # of every column
-        expected.append(packed((own * wgt).sum(axis=2), bits))
+        column_inputs = np.repeat(inp, config.block_out // groups, axis=1)  # of every column
+        expected.append(packed((column_inputs * wgt).sum(axis=2), bits))
         drop = cycle % 7 == 5
         dut.drop.value = int(drop)
         await FallingEdge(dut.clk)

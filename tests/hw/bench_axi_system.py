@@ -72,8 +72,8 @@ async def check_run(dut, ram, master, config) -> None:
     assert await master.read_dword(OFFSETS["OUT_BEATS"]) == -(-expected.size // config.bus_bytes)
     fetched = count * config.instruction_bytes
     assert await master.read_dword(OFFSETS["FETCH_BEATS"]) == -(-fetched // config.bus_bytes)
-    found = np.frombuffer(bytes(ram.read(OUT, expected.size)), np.int8).reshape(expected.shape)
-    np.testing.assert_array_equal(found, expected)
+    actual = np.frombuffer(bytes(ram.read(OUT, expected.size)), np.int8).reshape(expected.shape)
+    np.testing.assert_array_equal(actual, expected)
     after = bytearray(ram.read(0, BYTES))
     after[OUT : OUT + expected.size] = bytes(expected.size)
     assert bytes(after) == dram, "memory outside the outputs was written"

@@ -22,15 +22,19 @@ async def kind_of(dut, word: int) -> dict[str, int]:
 
 def words(config) -> set[int]:
     """Return words of every opcode, with every value of the fields that may make them mean nothing."""
-    rng, found = random.Random(3), {codec.encode(other, config) for other in OTHERS}
+    rng, encodings = random.Random(3), {codec.encode(other, config) for other in OTHERS}
     transfers = [(form, "memory_type") for form in (isa.Load, isa.Store, isa.Gather)]
     for form, name in (*transfers, (isa.Alu, "alu_opcode")):
         field = isa.field_of(form, name, config)
         size = isa.field_of(isa.Store, "x_size", config)
         for value in range(1 << field.width):
             base = form.opcode | value << field.start
-            found |= {base, base | 1 << size.start, base | rng.randrange(1, 1 << size.width) << size.start}
-    return found | {5, 6, 7}  # DEPTHWISE and GATHER, where there are any
+            encodings |= {
+                base,
+                base | 1 << size.start,
+                base | rng.randrange(1, 1 << size.width) << size.start,
+            }
+    return encodings | {5, 6, 7}  # DEPTHWISE and GATHER, where there are any
 
 
 @cocotb.test()

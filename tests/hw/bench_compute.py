@@ -112,7 +112,9 @@ class Watched:
         reads = READ | ({"operand": ACC} if has_shadow(self.config) else {})
         while True:
             await RisingEdge(self.dut.clk)
-            found = {name: self.words[kind][self.value(f"{name}__address")] for name, kind in reads.items()}
+            read_data = {
+                name: self.words[kind][self.value(f"{name}__address")] for name, kind in reads.items()
+            }
             self.cycle += 1
             for port in self.ports:
                 self._write(port)
@@ -124,7 +126,7 @@ class Watched:
             assert len(states) <= 1
             self.states.update(states)
             await FallingEdge(self.dut.clk)
-            for name, word in found.items():
+            for name, word in read_data.items():
                 getattr(self.dut, f"{name}__data").value = word
 
     def _write(self, port: str) -> None:

@@ -31,19 +31,19 @@ def pack(layout, **fields: int) -> int:
 
 def requests(config, count: int) -> list[dict[str, int]]:
     """Return bursts within reach of 32 bits and beyond, in runs of either kind."""
-    rng, found, beyond = random.Random(5), [], False
+    rng, bursts, beyond = random.Random(5), [], False
     top = 1 << config.address_bits - config.axi_address_width
     for _ in range(count):
         beyond ^= rng.random() < 0.4
         high = rng.randrange(1, top) << config.axi_address_width if beyond else 0
-        found.append(
+        bursts.append(
             {
                 "write": rng.randrange(2),
                 "address": high | rng.randrange(1 << 20) * 256,
                 "beats": rng.randint(1, BEATS),
             }
         )
-    return found
+    return bursts
 
 
 async def memory(dut, config, share: float, accepted: list, written: list) -> None:

@@ -175,7 +175,7 @@ async def test_pads_are_written_one_each_cycle_from_instruction_to_instruction(d
 @cocotb.test()
 @cocotb.parametrize(kind=[INP, WGT])
 async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut, kind):
-    config, found, expected = configuration(), [], []
+    config, overruns, expected = configuration(), [], []
     loads = [
         isa.Load(memory_type=kind, sram_base=config.depth(kind) - 2, **fields)
         for count in (1, 2, 3, 4)
@@ -191,10 +191,10 @@ async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut
         await RisingEdge(dut.clk)
         overrun = bool(int(dut.status__overrun.value))
         if int(getattr(dut, f"{kind.name.lower()}__enable").value):
-            found.append(overrun)
+            overruns.append(overrun)
         else:
             assert not overrun
-    assert found == expected
+    assert overruns == expected
 
 
 @cocotb.test()
@@ -205,13 +205,13 @@ async def test_writes_of_the_store_unit_come_first_and_no_load_loses_a_step(dut)
         return
     await start(dut, *inputs())
     dut.pop_next__available.value = dut.push_next__room.value = 1
-    own, whole = config.depth(INP) - 1, (1 << len(dut.fed__data)) - 1
+    fed_element, whole = config.depth(INP) - 1, (1 << len(dut.fed__data)) - 1
     pad = isa.Load(memory_type=INP, x_size=1, y_pad_0=8)
     weights = isa.Load(memory_type=WGT, x_size=1, y_pad_0=8)
     cocotb.start_soon(watch(dut, config, pads, [], busy))
     cocotb.start_soon(send(dut, "instruction", [codec.encode(load, config) for load in (pad, weights, pad)]))
     lent, steps = False, 0
-    dut.fed__address.value, dut.fed__data.value = own, whole
+    dut.fed__address.value, dut.fed__data.value = fed_element, whole
     for _ in range(120):
         dut.fed__enable.value = ((1 << len(dut.fed__enable)) - 1) * lent
         lent = rng.random() < 0.5
@@ -221,4 +221,4 @@ async def test_writes_of_the_store_unit_come_first_and_no_load_loses_a_step(dut)
         assert not (lent and int(dut.engine.step.value) and steps not in range(9, 17))
         await FallingEdge(dut.clk)
     assert steps == 24
-    assert pads == written(config, (pad, weights)) | {(INP, own): whole}
+    assert pads == written(config, (pad, weights)) | {(INP, fed_element): whole}

@@ -38,5 +38,5 @@ async def test_a_padding_element_has_the_value_that_its_flags_ask_for(dut):
                     await FallingEdge(dut.clk)
                 port = target(load).name.lower()
                 assert int(getattr(dut, f"{port}__enable").value)
-                found = int(getattr(dut, f"{port}__data").value)
-                assert found == padding(config, load, register), (load, register)
+                word = int(getattr(dut, f"{port}__data").value)
+                assert word == padding(config, load, register), (load, register)

@@ -99,15 +99,15 @@ class Model:
         if step["alu"]:
             right = [step["imm"]] * len(left) if step["use_imm"] else self.values[step["src"]]
             opcode = AluOpcode(step["alu_opcode"])
-            found = [numerics.alu(opcode, *pair, bits) for pair in zip(left, right, strict=True)]
+            results = [numerics.alu(opcode, *pair, bits) for pair in zip(left, right, strict=True)]
         elif step["reset"]:
-            found = [0] * len(left)
+            results = [0] * len(left)
         else:
             base, sums = [0] * len(left) if step["overwrite"] else left, self.sums
             if step.get("window"):
                 sums = self.windows[step.get("more_rows", 0), step.get("wide", 0)]
-            found = [numerics.wrap(a + b, bits) for a, b in zip(base, sums, strict=True)]
-        self.values[step["dst"]] = found
+            results = [numerics.wrap(a + b, bits) for a, b in zip(base, sums, strict=True)]
+        self.values[step["dst"]] = results
 
 
 def step_of(rng: random.Random, config) -> dict:
@@ -137,10 +137,10 @@ def slots_of(config, step: dict) -> list[dict]:
     if not step["alu"]:
         return [*[{**step, "empty": 1}] * 4, step] if step.get("window") else [step]
     turns = alu_slots(config.alu_pieces, AluOpcode(step["alu_opcode"]), config.alu_stages)
-    found = [{**step, "turn": turn} for turn in range(turns)]
+    slots = [{**step, "turn": turn} for turn in range(turns)]
     if source_slots(config.acc_ports, step["use_imm"]):
-        found.insert(0, {**step, "source": 1, "empty": 1})
-    return found
+        slots.insert(0, {**step, "source": 1, "empty": 1})
+    return slots
 
 
 @cocotb.test()

@@ -70,7 +70,7 @@ async def test_outputs_are_those_of_the_set_kept_before_and_of_no_later_one(dut,
     for _ in range(300):
         sets = [numbers.parameters() for _ in range(values)]
         for row in Parameter:
-            await give(dut, config, [one[row] for one in sets], keeps=1, row=row)
+            await give(dut, config, [parameters[row] for parameters in sets], keeps=1, row=row)
             expected.append(None)
             measured.append(int(dut.outputs.value) if dut.outputs.value.is_resolvable else None)
         for _ in range(rng.randint(1, 12)):
@@ -82,4 +82,4 @@ async def test_outputs_are_those_of_the_set_kept_before_and_of_no_later_one(dut,
     behind = REQUANTISE_STAGES - 1  # `measured` was seen at the end of the cycle
     pairs = [pair for pair in zip(expected, measured[behind:], strict=False) if pair[0] is not None]
     assert len(pairs) > 1000
-    assert all(one == other for one, other in pairs)
+    assert all(due == actual for due, actual in pairs)

@@ -44,11 +44,11 @@ async def ask(dut, load) -> None:
 
 async def asked(dut, most: int) -> list[dict[str, int]]:
     """Return the requests of this and the next cycles, up to the first cycle without one, at most `most`."""
-    layout, found = request_layout(configuration()), []
-    while int(dut.request__valid.value) and len(found) < most:
-        found.append(unpack(layout, int(dut.request__payload.value)))
+    layout, requests = request_layout(configuration()), []
+    while int(dut.request__valid.value) and len(requests) < most:
+        requests.append(unpack(layout, int(dut.request__payload.value)))
         await FallingEdge(dut.clk)
-    return found
+    return requests
 
 
 @cocotb.test()

@@ -39,10 +39,10 @@ class Read(NamedTuple):
     def outputs(self) -> int:
         """What comes of it, packed."""
         lanes = len(self.values)
-        own = self.element[self.part * lanes : (self.part + 1) * lanes]
-        pairs = zip(self.values, own, strict=True)
-        found = [numerics.add_residual(*pair, self.scalars) if self.scalars else pair[0] for pair in pairs]
-        return packed(found, 8)
+        addends = self.element[self.part * lanes : (self.part + 1) * lanes]
+        pairs = zip(self.values, addends, strict=True)
+        results = [numerics.add_residual(*pair, self.scalars) if self.scalars else pair[0] for pair in pairs]
+        return packed(results, 8)
 
 
 def packed(values: list[int], bits: int) -> int:

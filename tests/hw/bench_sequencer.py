@@ -70,15 +70,18 @@ def turns(config, instruction) -> list[dict]:
     if not isinstance(instruction, isa.Alu):
         return [{"turn": 0, "step": 1}]
     count = alu_slots(config.alu_pieces, instruction.alu_opcode, config.alu_stages)
-    found = [{"turn": turn, "step": int(turn == count - 1), "empty": 0} for turn in range(count)]
+    differences = [{"turn": turn, "step": int(turn == count - 1), "empty": 0} for turn in range(count)]
     if source_slots(config.acc_ports, instruction.use_imm):
-        found = [{"turn": 0, "step": 0, "empty": 1, "source": 1}, *({**slot, "source": 0} for slot in found)]
-    return found
+        differences = [
+            {"turn": 0, "step": 0, "empty": 1, "source": 1},
+            *({**slot, "source": 0} for slot in differences),
+        ]
+    return differences
 
 
 def row_slots(work: isa.Depthwise) -> list[dict]:
     """Return the slots of a DEPTHWISE that has any."""
-    found = []
+    listed = []
     for i in range(work.iter_out):
         for uop in range(work.uop_begin, work.uop_end):
             done = 0
@@ -91,17 +94,17 @@ def row_slots(work: isa.Depthwise) -> list[dict]:
                     "wgt": i * work.wgt_factor_out,
                 }
                 flags = {"window": 1, "empty": int(not sums), "step": int(sums), "overwrite": work.overwrite}
-                found.append({"uop": uop, "reset": 0, **flags, **offsets})
+                listed.append({"uop": uop, "reset": 0, **flags, **offsets})
                 done += sums
-    return found
+    return listed
 
 
 def slots(config, instruction) -> list[dict]:
     """Return the slots of an instruction: micro-op, offsets and what kind each is."""
-    found = step_slots(config, instruction)
+    listed = step_slots(config, instruction)
     if isinstance(instruction, isa.Depthwise) and instruction.iter_in:
-        found = row_slots(instruction)
-    return [{**slot, "last": int(index == len(found) - 1)} for index, slot in enumerate(found)] or [
+        listed = row_slots(instruction)
+    return [{**slot, "last": int(index == len(listed) - 1)} for index, slot in enumerate(listed)] or [
         {"empty": 1, "last": 1, "step": 0}
     ]
 
@@ -148,12 +151,12 @@ def inputs(config) -> tuple[str, ...]:
 
 def check(dut, config, instruction, slot: dict) -> None:
     """Compare this cycle's slot."""
-    found = unpack(slot_layout(config), int(dut.slot.value))
-    found["uop"] = int(dut.uop_address.value)
-    assert {name: found[name] for name in slot} == slot
-    assert found["finish"] == isinstance(instruction, isa.Finish)
-    assert (found["push_prev"], found["push_next"]) == (instruction.push_prev, instruction.push_next)
-    assert found["alu"] == isinstance(instruction, isa.Alu)
+    actual = unpack(slot_layout(config), int(dut.slot.value))
+    actual["uop"] = int(dut.uop_address.value)
+    assert {name: actual[name] for name in slot} == slot
+    assert actual["finish"] == isinstance(instruction, isa.Finish)
+    assert (actual["push_prev"], actual["push_next"]) == (instruction.push_prev, instruction.push_next)
+    assert actual["alu"] == isinstance(instruction, isa.Alu)
 
 
 @cocotb.test()
@@ -216,6 +219,6 @@ async def test_an_index_that_passed_the_end_once_stays_marked(dut):
     dut.start.value = 0
     for trip in range(5):
         total = trip * ((1 << bits) - 1)
-        found = unpack(slot_layout(config), int(dut.slot.value))["dst"]
-        assert found == total % (1 << bits) | (total >= 1 << bits) << bits, trip
+        index = unpack(slot_layout(config), int(dut.slot.value))["dst"]
+        assert index == total % (1 << bits) | (total >= 1 << bits) << bits, trip
         await FallingEdge(dut.clk)

@@ -98,19 +98,19 @@ RESIDUALS = (
 
 def stores(config) -> tuple[isa.Store, ...]:
     """Return the STOREs that a configuration has; each with a residual also with a table, if it can be."""
-    found = STORES
+    listed = STORES
     if config.has(Extension.REQUANTISE):
-        found += REQUANTISING
+        listed += REQUANTISING
     if config.has(Extension.TABLE):
-        found += TABLES
+        listed += TABLES
     if config.has(Extension.RESIDUAL):
-        found += RESIDUALS
+        listed += RESIDUALS
     if config.has(Extension.TABLE) and config.has(Extension.RESIDUAL):
-        found += tuple(
+        listed += tuple(
             replace(store, table=number % 9, dram_base=store.dram_base + 100)
             for number, store in enumerate(RESIDUALS)
         )
-    return found
+    return listed
 
 
 def element(config, index: int) -> list[int]:
@@ -218,9 +218,9 @@ async def fill_tables(dut, config) -> None:
     entries = config.entries
     for index in range(config.depth(MemoryType.TABLE)):
         number, place = divmod(index * entries, 256)
-        found = [entry(number + 1, place + lane) & 0xFF for lane in range(entries)]
+        values = [entry(number + 1, place + lane) & 0xFF for lane in range(entries)]
         dut.table__address.value = index
-        dut.table__data.value = sum(value << 8 * lane for lane, value in enumerate(found))
+        dut.table__data.value = sum(value << 8 * lane for lane, value in enumerate(values))
         dut.table__enable.value = 1
         await FallingEdge(dut.clk)
     dut.table__enable.value = 0
@@ -471,7 +471,7 @@ async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_i
 @cocotb.test()
 async def test_a_slot_is_taken_behind_each_read_of_an_element_or_a_parameter(dut):
     """Other parts of an element take none, nor does a STORE that writes nothing."""
-    config, found = configuration(), []
+    config, addresses = configuration(), []
     if has_shadow(config):
         return
     parts = config.element_bytes(OUT) // config.store_read_bytes
@@ -487,11 +487,11 @@ async def test_a_slot_is_taken_behind_each_read_of_an_element_or_a_parameter(dut
     for _ in range(30 + 8 * parts):
         if int(dut.acc__taken.value):
             assert before
-            found.append(int(dut.acc__address.value))
+            addresses.append(int(dut.acc__address.value))
         before = int(dut.reads.step.value)
         reads += before
         await FallingEdge(dut.clk)
-    assert found == due
+    assert addresses == due
     stored = len(program) - 1
     assert reads == 3 * parts * stored + 1 + len(Parameter) * (stored - 1)
 
@@ -500,7 +500,7 @@ async def test_a_slot_is_taken_behind_each_read_of_an_element_or_a_parameter(dut
 async def test_a_table_or_a_residual_past_the_end_is_an_overrun(dut):
     """Each STORE writes one element; it names the last element of a memory, or the element past it, and has
     parameters or not."""
-    config, found = configuration(), []
+    config, overruns = configuration(), []
     cases: list[tuple[dict[str, int], bool]] = []
     if config.has(Extension.TABLE):
         tables = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
@@ -517,8 +517,8 @@ async def test_a_table_or_a_residual_past_the_end_is_an_overrun(dut):
         for _ in range(80):
             seen |= int(dut.status__overrun.value)
             await FallingEdge(dut.clk)
-        found.append(bool(seen))
-    assert found == [beyond and bool(parameters) for _, beyond in cases for parameters in (0, 1)]
+        overruns.append(bool(seen))
+    assert overruns == [beyond and bool(parameters) for _, beyond in cases for parameters in (0, 1)]
 
 
 @cocotb.test()
@@ -551,15 +551,15 @@ async def test_a_store_that_waits_begins_behind_the_last_read_of_the_one_before(
 def mixed(config) -> tuple[isa.Store, ...]:
     """Return the STOREs of a configuration, of which every second writes INP instead of DRAM."""
     depth = config.depth(MemoryType.INP)
-    found = []
+    listed = []
     for number, store in enumerate(stores(config)):
         last = max(store.y_size - 1, 0) * store.x_stride + store.x_size
         base = 37 * number % max(1, depth - last)
-        found += [
+        listed += [
             store,
             replace(store, memory_type=MemoryType.INP, dram_base=base, push_prev=number % 3 == 0),
         ]
-    return tuple(found)
+    return tuple(listed)
 
 
 class Inputs:
@@ -609,20 +609,20 @@ async def test_inputs_hold_what_the_stores_say_when_their_tokens_are_pushed(dut,
             break
     assert pushed == len(due)
     assert pads.written == elements
-    size, found = config.element_bytes(OUT), {}
+    size, words = config.element_bytes(OUT), {}
     for store in program:
         if store.memory_type is MemoryType.INP:
             bytes_of = expected(config, (store,))
             for element in {byte // size for byte in bytes_of}:
-                own = bytes(bytes_of[element * size + place] for place in range(size))
-                found[element] = int.from_bytes(own, "little")
-    assert pads.elements == found
+                data = bytes(bytes_of[element * size + place] for place in range(size))
+                words[element] = int.from_bytes(data, "little")
+    assert pads.elements == words
     assert memory.bytes == expected(config, tuple(each for each in program if each.memory_type is OUT))
 
 
 @cocotb.test()
 async def test_an_element_beyond_inputs_is_an_overrun(dut):
-    config, found = configuration(), []
+    config, overruns = configuration(), []
     if not config.has(Extension.FEEDBACK):
         return
     depth = config.depth(MemoryType.INP)
@@ -640,5 +640,5 @@ async def test_an_element_beyond_inputs_is_an_overrun(dut):
         for _ in range(80):
             seen |= int(dut.status__overrun.value)
             await FallingEdge(dut.clk)
-        found.append(seen)
-    assert found == [0, 1, 0, 0]
+        overruns.append(seen)
+    assert overruns == [0, 1, 0, 0]

@@ -30,11 +30,11 @@ async def test_values_become_their_entries_or_stay(dut):
         values = [rng.randrange(256) for _ in range(lanes)]
         dut.values.value = sum(value << 8 * lane for lane, value in enumerate(values))
         dut.table.value, dut.looks_up.value = table, int(looks_up)
-        found = [entries[256 * table + value] if looks_up else value for value in values]
-        expected.append(sum(value << 8 * lane for lane, value in enumerate(found)))
-        own = {(256 * table + value) // config.entries for value in values}
+        looked_up = [entries[256 * table + value] if looks_up else value for value in values]
+        expected.append(sum(value << 8 * lane for lane, value in enumerate(looked_up)))
+        indices = {(256 * table + value) // config.entries for value in values}
         index, word = rng.randrange(config.depth(MemoryType.TABLE)), rng.getrandbits(32)
-        writes = index not in own and rng.random() < 0.7
+        writes = index not in indices and rng.random() < 0.7
         dut.write__address.value, dut.write__data.value = index, word
         dut.write__enable.value = int(writes)
         if writes:

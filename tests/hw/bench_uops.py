@@ -109,10 +109,10 @@ async def test_what_only_the_store_unit_reads_is_clear_of_all_steps(dut):
     await start(dut, *INPUTS)
     for memory in unread_by_steps(config):
         for fields in {}, {"y_size": 3, "x_pad_0": 2}, {"y_pad_1": 1, "x_size": 0}:
-            own = load(memory_type=memory, **fields)
-            assert await is_clear(dut, isa.Gemm(uop_begin=18, uop_end=28), own)
-            assert not await is_clear(dut, isa.Gemm(), replace(own, push_next=1))
-            assert not await is_clear(dut, isa.Gemm(), replace(own, push_prev=1))
+            transfer = load(memory_type=memory, **fields)
+            assert await is_clear(dut, isa.Gemm(uop_begin=18, uop_end=28), transfer)
+            assert not await is_clear(dut, isa.Gemm(), replace(transfer, push_next=1))
+            assert not await is_clear(dut, isa.Gemm(), replace(transfer, push_prev=1))
 
 
 @cocotb.test()
@@ -121,7 +121,13 @@ async def test_accumulators_that_are_promised_to_be_of_the_other_half_are_clear(
     config = configuration()
     await start(dut, *INPUTS)
     for memory in (*LOADED_INTO_ACC, MemoryType.INP) if config.has(Extension.ACC_HALVES) else ():
-        own = load(memory_type=memory, beside=1, y_size=3, x_pad_0=2)
-        assert await is_clear(dut, isa.Gemm(uop_begin=18, uop_end=28), own) == (memory in LOADED_INTO_ACC)
-        for other in replace(own, beside=0), replace(own, push_next=1), replace(own, push_prev=1):
-            assert not await is_clear(dut, isa.Gemm(), other)
+        transfer = load(memory_type=memory, beside=1, y_size=3, x_pad_0=2)
+        assert await is_clear(dut, isa.Gemm(uop_begin=18, uop_end=28), transfer) == (
+            memory in LOADED_INTO_ACC
+        )
+        for changed in (
+            replace(transfer, beside=0),
+            replace(transfer, push_next=1),
+            replace(transfer, push_prev=1),
+        ):
+            assert not await is_clear(dut, isa.Gemm(), changed)

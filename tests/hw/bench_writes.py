@@ -100,8 +100,8 @@ async def test_every_shape_is_walked_in_a_step_per_element_without_a_gap(dut):
         elements = [row & column for row in rows for column in columns]
         for index, is_data in enumerate(elements):
             await RisingEdge(dut.clk)
-            found = [int(getattr(dut, name).value) for name in ("step", "read_data__ready", "retire")]
-            assert found == [1, is_data, index == len(elements) - 1], (load, index)
+            outputs = [int(getattr(dut, name).value) for name in ("step", "read_data__ready", "retire")]
+            assert outputs == [1, is_data, index == len(elements) - 1], (load, index)
             assert written in (None, int(dut.inp__address.value)), (load, index)
             written = load.sram_base + index
             await FallingEdge(dut.clk)

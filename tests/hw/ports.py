@@ -40,9 +40,9 @@ def idle_ports(component: wiring.Component) -> set[str]:
     module.submodules.inner = component
     netlist = build_netlist(Fragment.get(module, None), ports=ports)
     read, top = {net for cell in netlist.cells for net in cell.input_nets()}, netlist.top
-    found = {name for name, nets in top.ports_o.items() if len(nets) and nets[-1].is_const}
+    idle = {name for name, nets in top.ports_o.items() if len(nets) and nets[-1].is_const}
     for name, (start, width) in top.ports_i.items():
         if width and name not in ("clk", "rst") and Net.from_cell(0, start + width - 1) not in read:
-            found.add(name)
+            idle.add(name)
     allowed = IDLE.get(type(component).__name__, set()) | FIELDS
-    return {name for name in found - allowed if not name.startswith(BUS)}
+    return {name for name in idle - allowed if not name.startswith(BUS)}

@@ -17,16 +17,16 @@ def sizes(design: Fragment) -> dict[str, list[int]]:
         Bits of registers; how many of them a reset sets; bits of memory; bits of the results of operators and
         slices, and bits that are assigned, each assignment by itself.
     """
-    found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    counted: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for owner, part in _parts(design, ""):
-        size = found[owner]
+        size = counted[owner]
         if isinstance(part, MemoryInstance):
             size[2] += part._data.depth * Shape.cast(part._data.shape).width
         for signal in _registers(part):
             size[0] += len(signal)
             size[1] += 0 if signal.reset_less else len(signal)
         size[3] += _logic_bits(part)
-    return {owner: counts for owner, counts in sorted(found.items()) if any(counts)}
+    return {owner: counts for owner, counts in sorted(counted.items()) if any(counts)}
 
 
 def _parts(part: Fragment, owner: str) -> Iterator[tuple[str, Fragment]]:

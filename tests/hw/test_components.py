@@ -67,9 +67,9 @@ def feature(config, kind, name):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_features_are_those_that_models_were_fitted_to(config):
-    expected, found = json.loads(FILE.read_text())[config.name], features_of(config)
-    assert {name: part for name, part in found.items() if part != expected.get(name)} == {}
-    assert found.keys() == expected.keys()
+    expected, actual = json.loads(FILE.read_text())[config.name], features_of(config)
+    assert {name: part for name, part in actual.items() if part != expected.get(name)} == {}
+    assert actual.keys() == expected.keys()
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_beat_of_narrow_values_fills_at_most_as_many_bits_as_it_widens_to(chan
 
 
 def test_accumulators_with_one_port_have_no_shadow_and_pay_for_the_slots_that_are_taken():
-    one, two = (TINY.with_changes(acc_ports=ports) for ports in (1, 2))
-    names = [{part.name for part in components(config)} for config in (one, two)]
+    single_port, dual_port = (TINY.with_changes(acc_ports=ports) for ports in (1, 2))
+    names = [{part.name for part in components(config)} for config in (single_port, dual_port)]
     assert names[1] - names[0] == {"out_scratchpad"}
     features = (
         ("sequencer", "taken"),
@@ -109,10 +109,10 @@ def test_accumulators_with_one_port_have_no_shadow_and_pay_for_the_slots_that_ar
         ("store_unit", "taken"),
     )
     for kind, name in features:
-        assert feature(one, kind, name) > feature(two, kind, name) == 0
+        assert feature(single_port, kind, name) > feature(dual_port, kind, name) == 0
     for kind, name in (("pipeline", "forwarded"), ("store_unit", "lent")):
-        assert feature(two, kind, name) > feature(one, kind, name) == 0
-    without = one.with_changes(alu_opcodes=())
+        assert feature(dual_port, kind, name) > feature(single_port, kind, name) == 0
+    without = single_port.with_changes(alu_opcodes=())
     assert feature(without, "pipeline", "fetched") == feature(without, "sequencer", "sources") == 0
 
 

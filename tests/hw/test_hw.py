@@ -63,17 +63,19 @@ def designs() -> dict[str, Fragment]:
 @pytest.fixture(scope="module")
 def whole() -> tuple[dict[str, Fragment], Parts]:
     """Return the designs, and a component of every class of them by the name of the class."""
-    found: dict[str, wiring.Component] = {}
+    components: dict[str, wiring.Component] = {}
     original = wiring.Component.__init__
 
     def noted(self, *arguments, **named):
-        found.setdefault(type(self).__name__, self)
+        components.setdefault(type(self).__name__, self)
         original(self, *arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wiring.Component, "__init__", noted)
-        made = designs()
-    return made, {name: part for name, part in found.items() if type(part).__module__.startswith("vdla.")}
+        fragments = designs()
+    return fragments, {
+        name: part for name, part in components.items() if type(part).__module__.startswith("vdla.")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +85,9 @@ def parts(whole) -> Parts:
 
 @pytest.mark.parametrize("name", [config.name for config in CONFIGS])
 def test_components_have_the_sizes_that_are_written_down(whole, name):
-    expected, found = json.loads(FILE.read_text())[name], sizes(whole[0][name])
-    assert {part: bits for part, bits in found.items() if bits != expected.get(part)} == {}
-    assert found.keys() == expected.keys()
+    expected, actual = json.loads(FILE.read_text())[name], sizes(whole[0][name])
+    assert {part: bits for part, bits in actual.items() if bits != expected.get(part)} == {}
+    assert actual.keys() == expected.keys()
 
 
 def test_no_port_has_a_bit_that_is_never_read_or_never_driven(parts):

@@ -74,9 +74,9 @@ def test_modules_of_the_package_are_told_from_others(design):
 
 def test_ports_have_their_directions(design):
     top = design.text.partition("end\n\n")[0]
-    found = {name: way for way, name in re.findall(r"(input|output) \d+ +(?:signed +)?\\(\S+)", top)}
-    assert {found[name] for name in ("index", "narrow", "wide", "negative", "clk", "rst")} == {"input"}
-    assert {found[name] for name in ("part", "total", "product", "entry", "first")} == {"output"}
+    directions = {name: way for way, name in re.findall(r"(input|output) \d+ +(?:signed +)?\\(\S+)", top)}
+    assert {directions[name] for name in ("index", "narrow", "wide", "negative", "clk", "rst")} == {"input"}
+    assert {directions[name] for name in ("part", "total", "product", "entry", "first")} == {"output"}
 
 
 def test_only_memories_that_do_not_start_as_zeros_have_contents(design):

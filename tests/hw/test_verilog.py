@@ -70,13 +70,13 @@ def test_memories_start_as_zeros_without_lists_of_them():
 
 
 def test_vivado_is_told_the_interfaces():
-    found = dict.fromkeys(
+    attributes = dict.fromkeys(
         re.findall(r'X_INTERFACE_INFO = "xilinx.com:(\w+:\w+):1.0 (\w+) (\w+)" \*\)', emit(TINY, "axi"))
     )
-    wires = {(name, role) for kind, name, role in found if kind == "interface:aximm"}
+    wires = {(name, role) for kind, name, role in attributes if kind == "interface:aximm"}
     names = {name for name, _, _ in ports(emit(TINY, "axi"), "vdla_axi")}
     assert {f"{name}_{role.lower()}" for name, role in wires} == names - {"aclk", "aresetn", "interrupt"}
-    assert {entry for entry in found if entry[0] != "interface:aximm"} == {
+    assert {entry for entry in attributes if entry[0] != "interface:aximm"} == {
         ("signal:clock", "aclk", "CLK"),
         ("signal:reset", "aresetn", "RST"),
         ("signal:interrupt", "interrupt", "INTERRUPT"),

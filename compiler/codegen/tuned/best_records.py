@@ -124,8 +124,8 @@ class Tuning:
     Attributes:
         tasks: number of tasks.
         with_record: number of tasks with the choice of a record.
-        remeasured: number of these whose record was measured again, because another version of the compiler had
-            measured it.
+        remeasured: number of these whose record was measured again, because another version of the compiler
+            had measured it.
         worse: a layer for each task whose record was measured again and no longer beats the compiler's
             choice.
         without_record: a layer for each task without a record.
@@ -146,9 +146,9 @@ class Tuning:
         """
         if record_targets:
             return (
-                f"tuned: no task, because {source} holds records of {', '.join(record_targets)} and none of this "
-                "target; a record holds for one configuration and memory: tune for this target, or compile "
-                "for that target"
+                f"tuned: no task, because {source} holds records of {', '.join(record_targets)} and no "
+                "record of this target; a record holds for one configuration and memory: tune for this target, or "
+                "compile for that target"
             )
         parts = [f"tuned: {self.with_record} of {self.tasks} tasks by {source}"]
         if self.remeasured:

@@ -67,7 +67,8 @@ def compile_one(model: Path, output: Path, order: Order) -> Plan:
         from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
 
         click.echo(
-            "signal to quantisation noise, with that of all layers before:\n" + print_errors(measured.errors),
+            "signal to quantisation noise, including the noise of all layers before:\n"
+            + print_errors(measured.errors),
             nl=False,
         )
         click.echo(print_contributions(measured.contributions), nl=False)

@@ -63,7 +63,7 @@ def takes_float_layers(function: Command) -> Command:
         default=0.0,
         show_default=True,
         type=click.FloatRange(0, 100),
-        help="Percent of the multiply-accumulates whose layers may stay in float: those that cost most.",
+        help="Percent of the multiply-accumulates that may stay in float, in the layers that lose most.",
     )
     quality = click.option(
         "--quality",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vdla.api import Run
 
 SUMMARIES = Shelf("summaries", 4 << 20)
-MORE = "--layers lists every layer and operator, those on the host with their reasons"
+MORE = "--layers lists every layer and operator, with the reasons of operators on the host"
 
 
 def lists_layers(function: Command) -> Command:

@@ -66,7 +66,7 @@ def test_a_store_to_a_wrong_address_leaves_bytes_that_nothing_writes():
 def test_a_wrong_entry_of_a_table_is_told_by_its_two_values():
     errors = Debugger(planted("A wrong table").recording).errors
     assert "for layer C: " in errors[0].text
-    assert errors[0].text.endswith("; every one has these two values")
+    assert errors[0].text.endswith("; all have these two values")
     assert errors[0].others == ((0, "loads its table sq.T"),)
     assert any("for layer C2: " in error.text for error in errors)
 

@@ -121,7 +121,7 @@ def shows_late_micro_ops(page: Page, cause: Planted) -> None:
 def shows_wrong_table(page: Page, cause: Planted) -> None:
     assert (chosen(page),) == cause.culprits
     assert re.search(r"reads DRAM 0x[0-9a-f.x]+ of sq\.T\n", card(page, "Reads and writes"))
-    assert "every one has these two values" in page.locator("#errors").inner_text()
+    assert "all have these two values" in page.locator("#errors").inner_text()
 
 
 SHOWN: dict[str, Callable[[Page, Planted], None]] = {

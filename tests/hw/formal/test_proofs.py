@@ -20,7 +20,7 @@ QUICK = (
     "ALU, SHR, 32 bits, 2 stages",
     "ALU, MIN, 32 bits, 1 stages",
 )
-KNOWN = {one.name: one for one in OBLIGATIONS}
+KNOWN = {obligation.name: obligation for obligation in OBLIGATIONS}
 
 
 @pytest.fixture(params=QUICK)
@@ -39,7 +39,7 @@ def test_a_planted_fault_is_refuted(obligation):
 
 def test_every_obligation_has_claims_and_faults():
     assert len(KNOWN) == len(OBLIGATIONS)
-    assert [one.name for one in OBLIGATIONS if not one.faults] == []
+    assert [proof.name for proof in OBLIGATIONS if not proof.faults] == []
 
 
 @pytest.mark.parametrize(

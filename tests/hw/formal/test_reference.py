@@ -13,17 +13,17 @@ from vdla.hw.spec.vocabulary import AluOpcode
 
 def values_of(expressions: list[Number]) -> list[int]:
     """Return the values of constant numbers."""
-    m, outputs = Module(), [Signal(one.value.shape()) for one in expressions]
-    m.d.comb += [output.eq(one.value) for output, one in zip(outputs, expressions, strict=True)]
-    found = []
+    m, outputs = Module(), [Signal(expression.value.shape()) for expression in expressions]
+    m.d.comb += [output.eq(expression.value) for output, expression in zip(outputs, expressions, strict=True)]
+    values = []
 
     async def read(context):
-        found.extend(context.get(output) for output in outputs)
+        values.extend(context.get(output) for output in outputs)
 
     simulator = Simulator(m)
     simulator.add_testbench(read)
     simulator.run()
-    return found
+    return values
 
 
 def given(value: int, bits: int, is_signed: bool = True) -> Number:
@@ -31,10 +31,10 @@ def given(value: int, bits: int, is_signed: bool = True) -> Number:
 
 
 def check(cases: list[tuple[Number, int]], fits: list) -> None:
-    results = values_of([one for one, _ in cases])
+    results = values_of([result for result, _ in cases])
     assert results == [expected for _, expected in cases]
-    assert all(one.low <= expected <= one.high for one, expected in cases)
-    assert values_of([number(one) for one in fits]) == [1] * len(fits)
+    assert all(result.low <= expected <= result.high for result, expected in cases)
+    assert values_of([number(condition) for condition in fits]) == [1] * len(fits)
 
 
 @pytest.mark.parametrize("opcode", list(AluOpcode))
@@ -72,6 +72,6 @@ def test_residuals_are_those_of_numerics():
         both = [rng.randrange(-128, 128) for _ in range(2)]
         words = [rng.randrange(-(1 << 31), 1 << 31) for _ in range(4)]
         expected = numerics.add_residual(*both, words)
-        own, other = (given(one, 8) for one in both)
-        cases.append((names.add_residual(own, other, [given(word, 32) for word in words]), expected))
+        left, right = (given(byte, 8) for byte in both)
+        cases.append((names.add_residual(left, right, [given(word, 32) for word in words]), expected))
     check(cases, fits)
