@@ -76,7 +76,7 @@ class _Stored:
     def _stored(self, name: str) -> str:
         if name not in self.declared or name not in self.outputs:
             raise PageError(
-                f"the mark {name} names no stored measurement; `make figures` stores the declared measurements"
+                f"the mark {name} names no stored measurement; `make figures` stores all that are declared"
             )
         return self.outputs[name].text
 

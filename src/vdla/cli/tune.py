@@ -40,7 +40,8 @@ def command() -> None:
 @click.option(
     "--trials",
     type=click.IntRange(0),
-    help=f"Choices to measure in all, including the choices in the log.  [default: {TRIALS_PER_TASK} for each task, "
+    help="Choices to measure in all, including the choices in the log.  "
+    f"[default: {TRIALS_PER_TASK} for each task, "
     "or as many as the minutes allow]",
 )
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Time after which the search ends.")
