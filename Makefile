@@ -36,7 +36,7 @@ demo: env
 
 # Images of containers often forbid bytecode; each of some hundred child processes would then compile the kit anew.
 test: env tools
-	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n 2 -q -m 'not slow' tests
+	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -q -m 'not slow' tests
 
 tools: env
 	@scripts/setup_rtl_tools.sh
@@ -56,7 +56,7 @@ bench: env tools
 	@$(PYTHON) scripts/run_on_rtl.py
 
 campaign: env tools
-	@$(PYTHON) -m pytest -n 2 -q -m slow tests
+	@$(PYTHON) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -q -m slow tests
 	@$(PYTHON) scripts/run_pages.py
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
 	@$(PYTHON) scripts/planted_delays.py

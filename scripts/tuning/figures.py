@@ -6,7 +6,7 @@ from statistics import geometric_mean, median
 import numpy as np
 from numpy.typing import NDArray
 
-from tuning.trials import Found, Searched
+from tuning.trials import Searched, TaskOutcome
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
@@ -19,19 +19,19 @@ LESSONS = 64  # measurements from which a model learns
 FEW = 8  # layers that they come from
 
 
-def tuned(outcome: Found, searched: Searched) -> int:
+def tuned(outcome: TaskOutcome, searched: Searched) -> int:
     """Return the fewest cycles of a search, which knows the default choice."""
     return min(outcome.default, *searched.cycles)
 
 
-def gain(outcome: Found, explorer: str) -> float:
+def gain(outcome: TaskOutcome, explorer: str) -> float:
     """Return the default's cycles over the tuned cycles, the geometric mean over seeds."""
     return geometric_mean(
         outcome.default / tuned(outcome, search) for search in outcome.searched if search.explorer == explorer
     )
 
 
-def curves(outcomes: Iterable[Found], explorer: str, trials: int) -> FloatArray:
+def curves(outcomes: Iterable[TaskOutcome], explorer: str, trials: int) -> FloatArray:
     """Return float64[seeds, trials]: best cycles so far over the best that is known, the geometric mean over
     tasks."""
     rows = []
@@ -48,7 +48,9 @@ def _so_far(cycles: Sequence[int], trials: int) -> FloatArray:
     return np.concatenate([best, np.full(max(0, trials - len(best)), best[-1])])[:trials]
 
 
-def trials_to_reach(outcomes: Iterable[Found], explorer: str, rival: str, trials: int) -> dict[str, float]:
+def trials_to_reach(
+    outcomes: Iterable[TaskOutcome], explorer: str, rival: str, trials: int
+) -> dict[str, float]:
     """Return for each task the number of trials in which an explorer gets as few cycles as another explorer
     in all of its trials. It is a geometric mean over seeds. A search that does not get there counts as
     `trials`."""
@@ -65,7 +67,11 @@ def trials_to_reach(outcomes: Iterable[Found], explorer: str, rival: str, trials
 
 
 def correlations(
-    outcomes: Mapping[str, Found], tasks: Mapping[str, Task], target: Target, model: str, each: int | None
+    outcomes: Mapping[str, TaskOutcome],
+    tasks: Mapping[str, Task],
+    target: Target,
+    model: str,
+    each: int | None,
 ) -> dict[str, float]:
     """Return for each task the rank correlation of a model on the points of random search.
 

@@ -147,8 +147,8 @@ class Tuning:
         if record_targets:
             return (
                 f"tuned: no task, because {source} holds records of {', '.join(record_targets)} and no "
-                "record of this target; a record holds for one configuration and memory: tune for this target, "
-                "or compile for that target"
+                "record of this target; a record holds for one configuration and memory: tune for this "
+                "target, or compile for that target"
             )
         parts = [f"tuned: {self.with_record} of {self.tasks} tasks by {source}"]
         if self.remeasured:
