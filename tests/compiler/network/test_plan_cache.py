@@ -184,7 +184,7 @@ def test_a_plan_is_kept_for_the_records_that_made_it(recomputed):
     tuned, some, _ = cached_tuned_plan(Source(QUANTISED), TARGET, records)
     assert to_bytes(tuned) != to_bytes(plain)
     assert (none.with_record, some.with_record) == (0, 1)
-    assert set(none.none) > set(some.none)
+    assert set(none.without_record) > set(some.without_record)
     recomputed.clear()
     for given, plan, tuning in ((NO_RECORDS, plain, none), (records, tuned, some)):
         again = cached_tuned_plan(Source(QUANTISED), TARGET, given)

@@ -87,7 +87,7 @@ def test_another_count_of_numbers_is_refused(name, numbers):
     attributes = {"offset": EACH, "scale": EACH} | {name: numbers}
     given = {key: value for key, value in attributes.items() if value}
     with pytest.raises(
-        GraphError, match=f"attribute {name} has {len(numbers)} numbers; it takes 1, or one for each"
+        GraphError, match=f"attribute {name} has {len(numbers)} numbers; it takes 1, or a number for each"
     ):
         load(scaled("float32", (3, 4), **given))
 
