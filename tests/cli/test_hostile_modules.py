@@ -275,20 +275,32 @@ WINDOWS = {
     "border": 0,
 }
 ARRAYS = {
-    "no instructions": ("streams/launch0/words.npy", array(np.zeros((0, 2), np.uint64)), "has positions outside it"),
+    "no instructions": (
+        "streams/launch0/words.npy",
+        array(np.zeros((0, 2), np.uint64)),
+        "has positions outside it",
+    ),
     "words of no dimension": ("streams/launch0/words.npy", array(np.uint64(1)), "not uint64[n, 2]"),
     "micro-ops of two dimensions": (
         "streams/launch0/uops.npy",
         array(np.zeros((2, 2), np.uint32)),
         "have 2 dimensions, not 1",
     ),
-    "labels that are text": ("streams/launch0/labels/0.npy", array(np.array(["a"])), "has positions outside it"),
+    "labels that are text": (
+        "streams/launch0/labels/0.npy",
+        array(np.array(["a"])),
+        "has positions outside it",
+    ),
     "labels that are huge": (
         "streams/launch0/labels/0.npy",
         array(np.array([1 << 63], np.uint64)),
         "has positions outside it",
     ),
-    "labels that are negative": ("streams/launch0/labels/0.npy", array(np.array([-1])), "has positions outside it"),
+    "labels that are negative": (
+        "streams/launch0/labels/0.npy",
+        array(np.array([-1])),
+        "has positions outside it",
+    ),
     "a shape without elements to match": (
         "streams/launch0/uops.npy",
         npy((1 << 40,), b"", "<u4"),
