@@ -54,6 +54,12 @@ DEQUANTIZE(i8, int8_t)
 DEQUANTIZE(u8, uint8_t)
 DEQUANTIZE(i32, int32_t)
 
+/* The place of the first element of a row over the channels. */
+static size_t first_of_row(struct vdla_shape shape, size_t row)
+{
+    return row / shape.inner * shape.channels * shape.inner + row % shape.inner;
+}
+
 /* Softmax of `count` elements, `step` apart. */
 static void softmax_row(float *out, const float *x, size_t count, size_t step)
 {
@@ -73,14 +79,13 @@ static void softmax_row(float *out, const float *x, size_t count, size_t step)
 
 void vdla_softmax(float *out, const float *x, struct vdla_shape shape)
 {
-    size_t outer, inner;
+    size_t row;
 
-    for (outer = 0; outer < shape.outer; outer++)
-        for (inner = 0; inner < shape.inner; inner++) {
-            size_t begin = outer * shape.channels * shape.inner + inner;
+    for (row = 0; row < shape.outer * shape.inner; row++) {
+        size_t begin = first_of_row(shape, row);
 
-            softmax_row(out + begin, x + begin, shape.channels, shape.inner);
-        }
+        softmax_row(out + begin, x + begin, shape.channels, shape.inner);
+    }
 }
 
 /* Powers in fixed point: their sum depends neither on the order of additions nor on the machine. */
@@ -129,16 +134,15 @@ void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape sha
                               int fraction_bits)
 {
     int64_t fixed[VDLA_TABLE_ENTRIES];
-    size_t outer, inner;
+    size_t row;
 
     in_fixed_point(fixed, powers, fraction_bits);
-    for (outer = 0; outer < shape.outer; outer++)
-        for (inner = 0; inner < shape.inner; inner++) {
-            size_t begin = outer * shape.channels * shape.inner + inner;
+    for (row = 0; row < shape.outer * shape.inner; row++) {
+        size_t begin = first_of_row(shape, row);
 
-            dequantized_softmax_row(out + begin, x + begin, shape.channels, shape.inner, powers, fixed,
-                                    fraction_bits);
-        }
+        dequantized_softmax_row(out + begin, x + begin, shape.channels, shape.inner, powers, fixed,
+                                fraction_bits);
+    }
 }
 
 static void int8_softmax_row(int8_t *out, const int8_t *x, size_t count, size_t step, const int64_t *fixed,
@@ -156,15 +160,14 @@ void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, co
                        int fraction_bits, const float *y_scale, const int8_t *y_zero)
 {
     int64_t fixed[VDLA_TABLE_ENTRIES];
-    size_t outer, inner;
+    size_t row;
 
     in_fixed_point(fixed, powers, fraction_bits);
-    for (outer = 0; outer < shape.outer; outer++)
-        for (inner = 0; inner < shape.inner; inner++) {
-            size_t begin = outer * shape.channels * shape.inner + inner;
+    for (row = 0; row < shape.outer * shape.inner; row++) {
+        size_t begin = first_of_row(shape, row);
 
-            int8_softmax_row(out + begin, x + begin, shape.channels, shape.inner, fixed, *y_scale, *y_zero);
-        }
+        int8_softmax_row(out + begin, x + begin, shape.channels, shape.inner, fixed, *y_scale, *y_zero);
+    }
 }
 
 static void normalised_row(float *out, const float *x, size_t count, const float *weights, const float *bias,
