@@ -4,8 +4,8 @@ As in VTA's runtime, but dependences are found from addresses, so launches are j
 synchronisation.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.hw.spec.window import TAPS
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
-from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record, Recorded
+from vdla.runtime.stream.record import NO_TENSOR, Edit, InsertedLoad, Record
 from vdla.runtime.stream.tokens import conflicts, loads_beside, plan_tokens
 from vdla.runtime.windows import GatheredLines
 
 UOP_TENSOR = "micro-ops"
+PLAIN = False, False, False  # pad_minimum, pad_value and beside of a LOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,31 +270,38 @@ class StreamBuilder:
         """Return begin and end of a micro-kernel in micro-op memory; load it if it is not resident."""
         placement = self.kernels.place(uops)
         if placement.must_load:
-            for first in range(0, len(uops), isa.LONGEST_ROW):
-                size, start = min(len(uops) - first, isa.LONGEST_ROW), self.kernels.starts[uops] + first
-                self.load(MemoryType.UOP, placement.begin + first, UOP_TENSOR, start, Rows(1, size, size))
+            tensor = self._number(UOP_TENSOR)
+            for row in self._loads_of(uops, placement.begin):
+                self.record.transfer(isa.Load, row, tensor)
         return placement.begin, placement.begin + len(uops)
+
+    def _loads_of(self, uops: MicroOps, begin: int) -> Iterator[tuple[int, ...]]:
+        """Yield the fields of the LOADs of a micro-kernel to its place in micro-op memory."""
+        for first in range(0, len(uops), isa.LONGEST_ROW):
+            size, start = min(len(uops) - first, isa.LONGEST_ROW), self.kernels.starts[uops] + first
+            yield (MemoryType.UOP, begin + first, start, *Rows(1, size, size).fields, *PLAIN)
 
     def _number(self, tensor: str) -> int:
         return self._tensors.setdefault(tensor, len(self._tensors))
 
-    def rerecorded(self, instructions: Iterable[Recorded]) -> "StreamBuilder":
-        """Return a builder of the same tensors and labels that has recorded `instructions`. Micro-kernels are
-        placed anew: LOADs of micro-ops among the instructions, and FINISH, are left out."""
+    def edited(self, edit: Edit) -> "StreamBuilder":
+        """Return a builder of the same tensors and labels with an edited record. Micro-kernels are placed
+        anew, and FINISH is left out."""
         other = StreamBuilder(self.config)
         other._tensors, other._labels = dict(self._tensors), list(self._labels)
-        for each in instructions:
-            other._rerecord(each)
+        kernels = {**self.record.kernels(), **edit.kernels}
+        begins, loads = dict[int, int](), list[InsertedLoad]()
+        tensor = other._number(UOP_TENSOR)
+        for number, uops in kernels.items():
+            placement = other.kernels.place(uops)
+            begins[number] = placement.begin
+            if placement.must_load:
+                rows = other._loads_of(uops, placement.begin)
+                owner = self.record.owners[number]
+                loads += [InsertedLoad(number, row, tensor, owner) for row in rows]
+        complete = replace(edit, inserted=[*edit.inserted, *loads], kernels=kernels)
+        other.record = self.record.edited(complete, begins)
         return other
-
-    def _rerecord(self, each: Recorded) -> None:
-        self.record.owner = each.owner
-        if each.uops is not None:
-            begin = FIELDS[each.form].index("uop_begin")
-            row = (*each.row[:begin], *self._micro_kernel(each.uops), *each.row[begin + 2 :])
-            self.record.compute(each.form, row, each.uops)
-        elif each.form is not isa.Finish and each.row[0] != MemoryType.UOP:
-            self.record.transfer(each.form, each.row, each.tensor)
 
     # Finishing
 

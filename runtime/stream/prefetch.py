@@ -12,7 +12,7 @@ to a place that is free until their last read, and the micro-kernels that read t
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, chain
 
 import numpy as np
@@ -23,7 +23,7 @@ from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import StreamBuilder
 from vdla.runtime.stream.micro_kernels import MicroKernel
-from vdla.runtime.stream.record import Record, Recorded
+from vdla.runtime.stream.record import Edit, InsertedLoad, Record
 from vdla.runtime.stream.tokens import STEPPING
 from vdla.runtime.stream.weight_moves import (
     MARGIN_CYCLES,
@@ -106,7 +106,7 @@ def prefetch(
         return None
     bus = bus_of(schedule, builder.config)
     longest = max(1, PIECE_CYCLES * bus.width // (bus.element * bus.cycles_per_beat))
-    loads = _Loads(list(builder.record.instructions()), weights, longest)
+    loads = _Loads(builder.record, weights, longest)
     pieces = {
         group: list(loads.pieces_of(group)) for group in stalled if loads.can_move(weights.groups[group])
     }
@@ -116,7 +116,7 @@ def prefetch(
     for piece, number in zip(chain.from_iterable(pieces.values()), moves.pieces.before.tolist(), strict=True):
         if number != STAYS:
             moved.setdefault(number, []).append(piece)
-    return builder.rerecorded(_Rerecording(loads, moved, moves.groups.shift.tolist())) if moved else None
+    return builder.edited(_edit(loads, moved, moves.groups.shift.tolist())) if moved else None
 
 
 def _waits(record: Record, schedule: Schedule) -> Waits:
@@ -192,23 +192,33 @@ class _Loads:
         longest: elements of a piece, at most.
     """
 
-    record: Sequence[Recorded]
+    record: Record
     weights: Weights
     longest: int
 
     @cached_property
+    def rows(self) -> list[list[int]]:
+        """The fields of the LOAD of each value."""
+        numbers, columns = self.record.table(isa.Load)
+        rows: list[list[int]] = columns[np.searchsorted(numbers, self.weights.values.load)].tolist()
+        return rows
+
+    @cached_property
+    def tensors(self) -> list[int]:
+        """The number of the tensor that the LOAD of each value copies."""
+        tensors: list[int] = self.record.tensors()[self.weights.values.load].tolist()
+        return tensors
+
+    @cached_property
     def written(self) -> set[int]:
         """Tensors that STOREs write."""
-        return {each.tensor for each in self.record if each.form is isa.Store}
-
-    def of(self, value: int) -> Recorded:
-        """Return the LOAD of a value."""
-        return self.record[int(self.weights.values.load[value])]
+        return set(self.record.tensors()[self.record.table(isa.Store)[0]].tolist())
 
     def can_move(self, group: Group) -> bool:
         """Return whether the LOADs of a group copy constants, without padding, each to its own place."""
-        loads = [self.of(value) for value in group.members]
-        copies = not any(each.tensor in self.written or any(each.row[PADS]) for each in loads)
+        copies = not any(
+            self.tensors[value] in self.written or any(self.rows[value][PADS]) for value in group.members
+        )
         return copies and self.weights.separate(group)
 
     def pieces_of(self, group: int) -> Iterator[Piece]:
@@ -218,7 +228,7 @@ class _Loads:
 
     def pieces(self, value: int) -> Iterator[Piece]:
         """Yield the pieces of a LOAD."""
-        _, _, element, height, width, stride = self.of(value).row[: PADS.start]
+        _, _, element, height, width, stride = self.rows[value][: PADS.start]
         if stride == width:
             height, width = 1, height * width
         for row in range(height):
@@ -226,53 +236,56 @@ class _Loads:
                 size = min(self.longest, width - column)
                 yield Piece(value, row * width + column, element + row * stride + column, size)
 
-    def load(self, piece: Piece) -> Recorded:
-        """Return the LOAD of a piece."""
-        whole, place = self.of(piece.value), int(self.weights.values.begin[piece.value]) + piece.offset
-        rows = 1, piece.size, piece.size
-        return whole._replace(row=(whole.row[0], place, piece.element, *rows, *whole.row[PADS.start :]))
+    def inserted(self, before: int, pieces: Iterable[Piece]) -> list[InsertedLoad]:
+        """Return LOADs of pieces before an instruction; a single LOAD of pieces that follow each other."""
+        return [self._load(before, piece) for piece in _joined(pieces)]
+
+    def _load(self, before: int, piece: Piece) -> InsertedLoad:
+        value, whole = piece.value, self.rows[piece.value]
+        place = int(self.weights.values.begin[value]) + piece.offset
+        row = whole[0], place, piece.element, 1, piece.size, piece.size, *whole[PADS.start :]
+        return InsertedLoad(before, row, self.tensors[value], self.record.owners[self.number(value)])
+
+    def number(self, value: int) -> int:
+        """Return the number of the LOAD of a value."""
+        return int(self.weights.values.load[value])
 
 
-class _Rerecording:
-    """The instructions of a record in their new order.
+def _edit(loads: _Loads, moved: Mapping[int, Sequence[Piece]], shifts: Sequence[int]) -> Edit:
+    """Return the edit that moves pieces of LOADs.
 
     Args:
         moved: pieces by the number of the LOAD before which they move.
         shifts: of each group, the elements by which its place has moved.
     """
+    pieces = set(chain.from_iterable(moved.values()))
+    begun = sorted({piece.value for piece in pieces})
+    inserted = [load for before, moving in moved.items() for load in loads.inserted(before, moving)]
+    for value in begun:
+        staying = (piece for piece in loads.pieces(value) if piece not in pieces)
+        inserted += loads.inserted(loads.number(value), staying)
+    dropped = [loads.number(value) for value in begun]
+    places = {
+        loads.number(value): loads.rows[value][1] + shifts[group]
+        for value, group in enumerate(loads.weights.values.group.tolist())
+        if shifts[group]
+    }
+    return Edit(dropped, inserted, places, _shifted_kernels(loads, shifts))
 
-    def __init__(self, loads: _Loads, moved: Mapping[int, Sequence[Piece]], shifts: Sequence[int]) -> None:
-        self._loads, self._moved, self._shifts = loads, moved, shifts
-        self._kernels: dict[tuple[MicroKernel, int], MicroKernel] = {}
 
-    def __iter__(self) -> Iterator[Recorded]:
-        loads, weights = self._loads, self._loads.weights
-        values = {number: value for value, number in enumerate(weights.values.load.tolist())}
-        groups = weights.values.group.tolist()
-        moved = set(chain.from_iterable(self._moved.values()))
-        begun = {piece.value for piece in moved}
-        for number, each in enumerate(loads.record):
-            yield from self._joined(self._moved.get(number, ()))
-            value = values.get(number)
-            if value in begun:
-                yield from self._joined(piece for piece in loads.pieces(value) if piece not in moved)
-            elif value is not None and (shift := self._shifts[groups[value]]):
-                yield each._replace(row=(each.row[0], each.row[1] + shift, *each.row[2:]))
-            elif number in weights.readers and (shift := self._shifts[weights.readers[number]]):
-                assert each.uops is not None, "what reads weights steps through micro-ops"
-                yield each._replace(uops=self._shifted(each.uops, shift))
-            else:
-                yield each
+def _shifted_kernels(loads: _Loads, shifts: Sequence[int]) -> dict[int, MicroKernel]:
+    """Return the micro-kernels of the instructions whose weights have moved, by number."""
+    kernels = loads.record.kernels()
 
-    def _shifted(self, uops: MicroKernel, shift: int) -> MicroKernel:
-        """Return a micro-kernel that reads weights `shift` elements further."""
-        if (uops, shift) not in self._kernels:
-            self._kernels[uops, shift] = MicroKernel((dst, src, wgt + shift) for dst, src, wgt in uops)
-        return self._kernels[uops, shift]
+    @cache
+    def shifted(uops: MicroKernel, shift: int) -> MicroKernel:
+        return MicroKernel((dst, src, wgt + shift) for dst, src, wgt in uops)
 
-    def _joined(self, pieces: Iterable[Piece]) -> Iterator[Recorded]:
-        """Yield the LOADs of pieces; a single LOAD of pieces that follow each other."""
-        yield from map(self._loads.load, _joined(pieces))
+    return {
+        number: shifted(kernels[number], shifts[group])
+        for number, group in loads.weights.readers.items()
+        if shifts[group]
+    }
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:

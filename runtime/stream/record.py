@@ -1,6 +1,8 @@
 """What a stream builder has recorded: the fields of instructions, form by form, and what they touch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +20,9 @@ from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
-FORMS = {int(form.opcode): form for form in FIELDS}
 LOADING_UNITS = {int(memory): executing_unit(isa.Load, memory) for memory in LOADABLE}
 UNITS = {form: footprint.unit for form, footprint in FOOTPRINTS.items() if footprint.unit is not None}
+UNITS_OF_LOADS = np.array([LOADING_UNITS.get(int(memory), 0) for memory in MemoryType], np.uint8)
 IN_ACC = np.isin(np.arange(len(MemoryType)), (MemoryType.ACC, *LOADED_INTO_ACC))  # by memory type
 NO_TENSOR = -1
 NO_LABEL = -1
@@ -28,21 +30,37 @@ NO_LABEL = -1
 Tables = dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
-class Recorded(NamedTuple):
-    """One recorded instruction.
+class InsertedLoad(NamedTuple):
+    """A LOAD that an edit inserts.
 
     Attributes:
+        before: number of the instruction before which the LOAD is inserted.
         row: the values of its FIELDS.
-        tensor: number of the tensor that it moves, or NO_TENSOR.
-        uops: its micro-kernel, if it steps through micro-ops.
+        tensor: number of the tensor that it loads.
         owner: number of the label that it belongs to, or NO_LABEL.
     """
 
-    form: type[isa.Instruction]
+    before: int
     row: tuple[int, ...]
     tensor: int
-    uops: MicroKernel | None
     owner: int
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Changes of a record.
+
+    Attributes:
+        dropped: numbers of the LOADs that are left out.
+        inserted: LOADs in any order; LOADs before the same instruction keep their order.
+        moved: new first elements on chip, by the number of the LOAD.
+        kernels: new micro-kernels, by the number of the instruction.
+    """
+
+    dropped: Sequence[int]
+    inserted: Sequence[InsertedLoad]
+    moved: Mapping[int, int]
+    kernels: Mapping[int, MicroKernel]
 
 
 class Record:
@@ -87,13 +105,58 @@ class Record:
         self._tensors.append(tensor)
         self.owners.append(self.owner)
 
-    def instructions(self) -> Iterator[Recorded]:
-        """Yield the instructions in order."""
-        rows = {form: map(tuple, columns.tolist()) for form, (_, columns, _) in self._columns().items()}
-        kernels = {form: iter(uops) for form, uops in self._kernels.items()}
-        for opcode, tensor, owner in zip(self._opcodes, self._tensors, self.owners, strict=True):
-            form = FORMS[opcode]
-            yield Recorded(form, next(rows[form]), tensor, next(kernels[form], None), owner)
+    def table(self, form: type[isa.Instruction]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers, int64[m], and the FIELDS, int64[m, fields], of the instructions of a form."""
+        nothing = np.zeros(0, np.int64), np.zeros((0, len(FIELDS[form])), np.int64), None
+        here, columns, _ = self._columns().get(form, nothing)
+        return here, columns
+
+    def kernels(self) -> dict[int, MicroKernel]:
+        """Return the micro-kernels by the number of their instruction, in order."""
+        numbered = [
+            pair
+            for form, kernels in self._kernels.items()
+            if kernels
+            for pair in zip(self.table(form)[0].tolist(), kernels, strict=True)
+        ]
+        return dict(sorted(numbered, key=itemgetter(0)))
+
+    def edited(self, edit: Edit, begins: Mapping[int, int]) -> "Record":
+        """Return the record after an edit. FINISH and the recorded LOADs of micro-ops are left out.
+
+        Args:
+            edit: has the micro-kernel of every instruction that steps through micro-ops.
+            begins: places of the micro-kernels in micro-op memory, by the number of the instruction.
+        """
+        kept, inserted = self._kept(edit.dropped), edit.inserted
+        before, tensors, owners = np.array([(each[0], *each[2:]) for each in inserted]).reshape(-1, 3).T
+        opcodes = np.concatenate([self.opcodes()[kept], np.full(len(inserted), isa.Load.opcode, np.uint8)])
+        order = np.argsort(np.concatenate([2 * np.flatnonzero(kept) + 1, 2 * before]), kind="stable")
+        edited, units = Record(), np.zeros(len(opcodes), np.uint8)
+        edited.owner = self.owner
+        for form in FIELDS:
+            here, columns = self.table(form)
+            rows = _edited_rows(form, here, columns, edit, begins)[kept[here]]
+            if form is isa.Load:
+                added = np.array([each.row for each in inserted], np.int64)
+                rows = np.concatenate([rows, added.reshape(-1, len(FIELDS[form]))])
+            of_form = opcodes == form.opcode
+            units[of_form] = UNITS_OF_LOADS[rows[:, 0]] if form is isa.Load else UNITS[form]
+            ranks = (np.cumsum(of_form) - 1)[order[of_form[order]]]
+            edited._fields[form] = rows[ranks].ravel().tolist()
+            edited._kernels[form] = [edit.kernels[number] for number in here.tolist() if self._kernels[form]]
+        edited._opcodes, edited.units = bytearray(opcodes[order]), bytearray(units[order])
+        edited._tensors = np.concatenate([self.tensors()[kept], tensors])[order].tolist()
+        edited.owners = np.concatenate([np.array(self.owners)[kept], owners])[order].tolist()
+        return edited
+
+    def _kept(self, dropped: Sequence[int]) -> np.ndarray:
+        """Return bool[n]: which instructions an edit keeps."""
+        kept: np.ndarray = self.opcodes() != isa.Finish.opcode
+        kept[np.array(dropped, np.int64)] = False
+        numbers, columns = self.table(isa.Load)
+        kept[numbers[columns[:, 0] == MemoryType.UOP]] = False
+        return kept
 
     def tensors(self) -> np.ndarray:
         """Return int64[n]: the number of the tensor that each instruction moves, or NO_TENSOR."""
@@ -149,6 +212,25 @@ class Record:
             here = np.flatnonzero(opcodes == form.opcode)
             if here.size:
                 yield form, (here, _rows(values, len(here)), self._ranges(form))
+
+
+def _edited_rows(
+    form: type[isa.Instruction],
+    numbers: np.ndarray,
+    columns: np.ndarray,
+    edit: Edit,
+    begins: Mapping[int, int],
+) -> np.ndarray:
+    """Return the fields of instructions of a form after an edit."""
+    rows = columns.copy()
+    if form is isa.Load and edit.moved:
+        at = np.searchsorted(numbers, list(edit.moved))
+        rows[at, FIELDS[form].index("sram_base")] = list(edit.moved.values())
+    elif "uop_begin" in FIELDS[form]:
+        begin, end = FIELDS[form].index("uop_begin"), FIELDS[form].index("uop_end")
+        rows[:, begin] = [begins[number] for number in numbers.tolist()]
+        rows[:, end] = rows[:, begin] + [len(edit.kernels[number]) for number in numbers.tolist()]
+    return rows
 
 
 def _rows(values: list[int], count: int) -> np.ndarray:
