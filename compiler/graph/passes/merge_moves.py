@@ -9,7 +9,7 @@ becomes a Reshape and a Transpose. These forms are views: images and rows have t
 accelerator's memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,7 +71,7 @@ class _ChainMerger(GraphBuilder):
     def reshaped(self, chain: Sequence[Node]) -> bool:
         """Append a Reshape in place of a chain that keeps the order of elements."""
         if any(node.op == "Transpose" for node in chain):
-            numbers = self.source_positions(chain)
+            numbers = source_positions(chain, self.type_of)
             if numbers is None or not _is_contiguous(numbers):
                 return False
         self.reshape(chain[0].inputs[0], chain[-1])
@@ -82,7 +82,7 @@ class _ChainMerger(GraphBuilder):
         before = self.type_of(chain[0].inputs[0])
         if len(before.shape) != IMAGE_RANK or _is_transpose(chain[0], CHANNELS_LAST):
             return False
-        numbers, order = self.source_positions(chain), np.arange(before.size).reshape(before.shape)
+        numbers, order = source_positions(chain, self.type_of), np.arange(before.size).reshape(before.shape)
         last = order.transpose(CHANNELS_LAST)
         if numbers is None or not np.array_equal(numbers.reshape(-1), last.reshape(-1)):
             return False
@@ -96,7 +96,7 @@ class _ChainMerger(GraphBuilder):
         (out,) = chain[-1].outputs
         if len(self.type_of(out).shape) != IMAGE_RANK or _is_transpose(chain[-1], CHANNELS_FIRST):
             return False
-        numbers = self.source_positions(chain)
+        numbers = source_positions(chain, self.type_of)
         if numbers is None or not _is_contiguous(last := numbers.transpose(CHANNELS_LAST)):
             return False
         image = self.value(f"{out}_rows", TensorType(last.shape, self.type_of(out).dtype))
@@ -118,18 +118,20 @@ class _ChainMerger(GraphBuilder):
         shape = self.type_of(last.result).shape
         self.append_move(_move(last, "Reshape", (name,), last.outputs, shape=shape))
 
-    def source_positions(self, chain: Sequence[Node]) -> np.ndarray | None:
-        """Return the position in the chain's input of each element of its result; None for large tensors."""
-        before = self.type_of(chain[0].inputs[0])
-        if before.size > LARGEST:
-            return None
-        numbers = np.arange(before.size).reshape(before.shape)
-        for node in chain:
-            if node.op == "Transpose":
-                numbers = numbers.transpose(node.extents("perm"))
-            else:
-                numbers = numbers.reshape(self.type_of(node.result).shape)
-        return numbers
+
+def source_positions(chain: Sequence[Node], type_of: Callable[[str], TensorType]) -> np.ndarray | None:
+    """Return the position in the input of a chain of moves of each element of its result; None for large
+    tensors."""
+    before = type_of(chain[0].inputs[0])
+    if before.size > LARGEST:
+        return None
+    numbers = np.arange(before.size).reshape(before.shape)
+    for node in chain:
+        if node.op == "Transpose":
+            numbers = numbers.transpose(node.extents("perm"))
+        else:
+            numbers = numbers.reshape(type_of(node.result).shape)
+    return numbers
 
 
 def _move(

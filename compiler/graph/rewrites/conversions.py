@@ -9,11 +9,12 @@ forms, and fuses operators with the conversions around them into operators on in
 | `softmax_of_integers` | `Softmax(DequantizeLinear(x))` -> `DequantizedSoftmax(x, powers)` |
 | `quantised_softmax` | `QuantizeLinear(DequantizedSoftmax(x, powers))` -> `Int8Softmax(x, powers)` |
 | `quantised_normalisation` | LayerNormalization between conversions -> `Int8LayerNormalization(x)` |
-| `dense_to_convolution` | `Int8MatMul(Flatten(x), w)` -> `Reshape(Int8Conv(x, w))` on the image |
+| `dense_to_convolution` | `Int8MatMul(moves(x), w)` of an image or of its lines -> `moves(Int8Conv(x, w))` |
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from vdla.compiler.graph.conversions import BOUNDS, has_one_constant_scale
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import SPACE, VOLUME_RANK
 from vdla.compiler.graph.integers import plain_convolution
-from vdla.compiler.graph.nodes import Attribute, Node, TensorType
+from vdla.compiler.graph.nodes import REARRANGING, Attribute, Node, TensorType
+from vdla.compiler.graph.passes.merge_moves import CHANNELS_LAST, source_positions
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
@@ -33,7 +35,6 @@ SLOPES = "a constant slope for each channel, between conversions, which becomes 
 BELOW_ZERO: dict[str, Attribute] = {"max": 0.0, "min": LEAST}
 CHOOSING = ("GlobalMaxPool", "MaxPool", *BOUNDS)
 """Operators whose result consists of elements of their input, or of a bound."""
-FLATTENING = ("Flatten", "Reshape")
 
 
 # Added conversions
@@ -198,29 +199,75 @@ def _quantised_normalisation(at: Rewriter, node: Node) -> None:
     at.replace(node, [replace(operator, outputs=node.outputs)])
 
 
+class _Lines(NamedTuple):
+    """An image of which each line is a row of a matrix.
+
+    Attributes:
+        image: name of the image.
+        axis: dimension of the image that counts the rows of the matrix; None: the image is a single row.
+        shape: channels and spatial extents of a line.
+        columns: int64[elements of a line]: the column of the matrix that holds each element of a line.
+    """
+
+    image: str
+    axis: int | None
+    shape: tuple[int, ...]
+    columns: np.ndarray
+
+
+def _lines_of(at: DefUse, matrix: str) -> _Lines | None:
+    """Return the earliest image from which moves make a matrix so that each of its rows is a line of the
+    image."""
+    earliest, moves, name = None, list[Node](), matrix
+    while (move := at.maker(name, *REARRANGING)) is not None:
+        moves.insert(0, move)
+        name = move.inputs[0]
+        numbers = source_positions(moves, at.types.__getitem__)
+        lines = None if numbers is None else _lines_in(at, name, numbers.reshape(-1, numbers.shape[-1]))
+        earliest = lines or earliest
+    return earliest
+
+
+def _lines_in(at: DefUse, name: str, rows: np.ndarray) -> _Lines | None:
+    """Return the lines of an image that are the rows of a matrix; None if there are none.
+
+    Args:
+        rows: int64[rows, columns], the position in the image of each element of the matrix.
+    """
+    shape = at.types[name].shape
+    if len(shape) not in (IMAGE_RANK, VOLUME_RANK) or shape[0] != 1:
+        return None
+    positions = np.arange(rows.size).reshape(shape)
+    of_rows = range(SPACE, IMAGE_RANK) if len(shape) == IMAGE_RANK and shape[1] > 1 else ()
+    columns = np.argsort(rows[0])
+    for axis in (None,) if len(rows) == 1 else of_rows:
+        lines = positions[None] if axis is None else np.moveaxis(positions, axis, 0)
+        if np.array_equal(rows[:, columns], lines.reshape(len(lines), -1)):
+            of_line = shape[1:] if axis is None else (*shape[1:axis], 1, *shape[axis + 1 :])
+            return _Lines(name, axis, of_line, columns)
+    return None
+
+
 def _dense_to_convolution(at: Rewriter, node: Node) -> None:
-    """A dense layer on a flattened image becomes a convolution whose kernel covers the image, so that the
-    image keeps the layout in which convolutions write it."""
-    flattening, (out,) = at.maker(node.inputs[0], *FLATTENING), node.outputs
-    if flattening is None or not at.are_constant(*node.inputs[1:]):
-        return
-    image, row = at.types[flattening.inputs[0]], at.types[node.inputs[0]]
-    space = image.shape[SPACE:]
-    if len(image.shape) not in (IMAGE_RANK, VOLUME_RANK) or image.shape[0] != 1:
-        return
-    if row.size != row.shape[-1] or set(space) == {1}:  # a pixel lies in DRAM as a row does
+    """A dense layer on a flattened image, or on each line of an image, becomes a convolution whose kernel
+    covers the image or the line, so that the image keeps the layout in which convolutions write it."""
+    (matrix, *constants), (out,) = node.inputs, node.outputs
+    lines = _lines_of(at, matrix) if at.are_constant(*constants) else None
+    if lines is None or set(lines.shape[1:]) == {1}:  # a pixel lies in DRAM as a row does
         return
     weights = at.constants[node.inputs[1]]
-    kernels = np.ascontiguousarray(weights.T).reshape(-1, *image.shape[1:])
-    inputs = (flattening.inputs[0], at.constant(f"{out}_kernels", kernels), node.inputs[2])
-    sums = at.value(f"{out}_image", TensorType((1, weights.shape[1], *[1] * len(space)), "int8"))
-    at.replace(
-        node,
-        [
-            Node("Int8Conv", inputs, (sums,), plain_convolution(len(space)), node.name),
-            Node("Reshape", (sums,), (out,), {"shape": at.types[out].shape}),
-        ],
-    )
+    kernels = np.ascontiguousarray(weights[lines.columns].T).reshape(-1, *lines.shape)
+    inputs = (lines.image, at.constant(f"{out}_kernels", kernels), node.inputs[2])
+    extents = [1] * len(lines.shape[1:])
+    if lines.axis is not None:
+        extents[lines.axis - SPACE] = at.types[lines.image].shape[lines.axis]
+    sums = at.value(f"{out}_image", TensorType((1, weights.shape[1], *extents), "int8"))
+    new = [Node("Int8Conv", inputs, (sums,), plain_convolution(len(extents)), node.name)]
+    if lines.axis is not None:
+        pixels = at.value(f"{out}_pixels", TensorType((1, *extents, weights.shape[1]), "int8"))
+        new.append(Node("Transpose", (sums,), (pixels,), {"perm": CHANNELS_LAST}))
+    new.append(Node("Reshape", new[-1].outputs, (out,), {"shape": at.types[out].shape}))
+    at.replace(node, new)
 
 
 CONVERT_BEFORE_MAXIMA = Rules("convert_before_maxima", (RewriteRule(("MaxPool",), _convert_before_maximum),))

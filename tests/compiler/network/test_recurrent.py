@@ -98,3 +98,58 @@ def test_all_steps_but_the_first_use_the_same_tables(name):
             operation = each.result.rsplit(".", 1)[0]
             tables.setdefault(operation, set()).add(graph.constants[each.inputs[1]].tobytes())
     assert all(len(table) <= 2 for table in tables.values())
+
+
+CHANNELS, HEIGHT, WIDTH = 5, 4, 3  # of an image whose lines are the steps of a sequence
+LINES = {
+    "rows, as torch writes them": (
+        [("Transpose", {"perm": [0, 2, 1, 3]}), "Reshape", ("Transpose", {"perm": [1, 0, 2]})],
+        HEIGHT,
+    ),
+    "rows": ([("Transpose", {"perm": [2, 0, 1, 3]}), "Reshape"], HEIGHT),
+    "rows with channels last": ([("Transpose", {"perm": [2, 0, 3, 1]}), "Reshape"], HEIGHT),
+    "columns": ([("Transpose", {"perm": [3, 0, 1, 2]}), "Reshape"], WIDTH),
+    "columns behind their features": (["Reshape", ("Transpose", {"perm": [2, 0, 1]})], WIDTH),
+}
+
+
+def spotter(title: str) -> Graph:
+    """Return a convolution and a GRU whose steps are lines of the convolution's image."""
+    moves, steps = LINES[title]
+    features = CHANNELS * HEIGHT * WIDTH // steps
+    begins = moves[0] == "Reshape"
+    reshaped = (
+        [1, features, steps] if begins else [1, steps, features] if len(moves) == 3 else [steps, 1, features]
+    )
+    nodes, name = [node("Conv", "x k", "image")], "image"
+    for number, move in enumerate(moves):
+        op, attributes = move if isinstance(move, tuple) else (move, {})
+        inputs = f"{name} reshaped" if op == "Reshape" else name
+        name = f"moved{number}"
+        nodes.append(node(op, inputs, name, **attributes))
+    nodes.append(node("GRU", f"{name} w r b", "h last", hidden_size=UNITS, linear_before_reset=1))
+    nodes += [node("Squeeze", "last axis", "state"), node("MatMul", "state v", "y")]
+    constants = {
+        "k": weights(CHANNELS, 1, 1, 1),
+        "reshaped": np.array(reshaped),
+        "w": weights(1, 3 * UNITS, features),
+        "r": weights(1, 3 * UNITS, UNITS),
+        "b": weights(1, 6 * UNITS),
+        "axis": np.array([0]),
+        "v": weights(UNITS, 5),
+    }
+    return load(model(nodes, {"x": (1, 1, HEIGHT, WIDTH)}, ["y"], constants))
+
+
+@pytest.mark.parametrize("title", LINES)
+def test_a_sequence_of_the_lines_of_an_image_is_one_launch(title):
+    """The host does not move the lines: each product of the steps' inputs is a convolution over a line."""
+    samples = [{"x": RNG.normal(size=(1, 1, HEIGHT, WIDTH)).astype(np.float32)} for _ in range(2)]
+    in_float = spotter(title)
+    graph = integer_graph(in_float, samples)
+    plan = plan_of(graph, DEFAULT)
+    assert [step.op for step in plan.host_steps] == ["QuantizeLinear", "DequantizeLinear"]
+    assert len(plan.launches) == 1
+    check(graph, plan, FunctionalDevice(DEFAULT, plan.dram_bytes))
+    result, reference = (interpret(each, samples[0])["y"] for each in (graph, in_float))
+    assert np.abs(result - reference).max() < 0.06 * np.abs(reference).max()
