@@ -35,6 +35,8 @@ SLOPES = "a constant slope for each channel, between conversions, which becomes 
 BELOW_ZERO: dict[str, Attribute] = {"max": 0.0, "min": LEAST}
 CHOOSING = ("GlobalMaxPool", "MaxPool", *BOUNDS)
 """Operators whose result consists of elements of their input, or of a bound."""
+OF_WINDOWS = ("Int8AveragePool", "Int8Conv", "Int8ConvTranspose", "Int8MaxPool", "MaxPool")
+"""Operators that compute images from windows of images."""
 
 
 # Added conversions
@@ -216,16 +218,30 @@ class _Lines(NamedTuple):
 
 
 def _lines_of(at: DefUse, matrix: str) -> _Lines | None:
-    """Return the earliest image from which moves make a matrix so that each of its rows is a line of the
-    image."""
-    earliest, moves, name = None, list[Node](), matrix
+    """Return the image from which moves make a matrix so that each of its rows is a line of the image.
+
+    A convolution or a pooling computes the image, or the last move flattens it.
+    """
+    flattened, moves, name = None, list[Node](), matrix
     while (move := at.maker(name, *REARRANGING)) is not None:
         moves.insert(0, move)
         name = move.inputs[0]
         numbers = source_positions(moves, at.types.__getitem__)
         lines = None if numbers is None else _lines_in(at, name, numbers.reshape(-1, numbers.shape[-1]))
-        earliest = lines or earliest
-    return earliest
+        if lines is not None and _is_image(at, name):
+            return lines
+        if lines is not None and lines.axis is None and len(moves) == 1:
+            flattened = lines
+    return flattened
+
+
+def _is_image(at: DefUse, name: str) -> bool:
+    """Whether a convolution or a pooling computes a value, up to operators that keep its shape."""
+    while (maker := at.maker(name)) is not None and maker.op not in OF_WINDOWS:
+        if maker.op in REARRANGING or at.types[maker.inputs[0]].shape != at.types[name].shape:
+            return False
+        name = maker.inputs[0]
+    return maker is not None
 
 
 def _lines_in(at: DefUse, name: str, rows: np.ndarray) -> _Lines | None:

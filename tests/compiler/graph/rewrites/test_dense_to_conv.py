@@ -32,7 +32,8 @@ def f(x: int8[1, 2, 1, 2]):
     "the rows of an image, whose columns come first": (
         """\
 def f(x: int8[1, 2, 3, 2]):
-    t: int8[3, 1, 2, 2] = Transpose(x, perm=(2, 0, 3, 1))
+    i: int8[1, 2, 3, 2] = MaxPool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=(1, 1), pads=(0, 0, 0, 0), strides=(1, 1))
+    t: int8[3, 1, 2, 2] = Transpose(i, perm=(2, 0, 3, 1))
     a: int8[3, 1, 4] = Reshape(t, shape=(3, 1, 4))
     w: int8[4, 1] = constant([[1], [2], [3], [4]])
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
@@ -41,9 +42,10 @@ def f(x: int8[1, 2, 3, 2]):
 """,
         """\
 def f(x: int8[1, 2, 3, 2]):
+    i: int8[1, 2, 3, 2] = MaxPool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=(1, 1), pads=(0, 0, 0, 0), strides=(1, 1))
     y_kernels: int8[1, 2, 1, 2] = constant([[[[1, 3]], [[2, 4]]]])
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
-    y_image: int8[1, 1, 3, 1] = Int8Conv(x, y_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    y_image: int8[1, 1, 3, 1] = Int8Conv(i, y_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
     y_pixels: int8[1, 3, 1, 1] = Transpose(y_image, perm=(0, 2, 3, 1))
     y: int8[3, 1, 1] = Reshape(y_pixels, shape=(3, 1, 1))
     return y
@@ -52,12 +54,13 @@ def f(x: int8[1, 2, 3, 2]):
     "the columns of an image, and a flattened image with channels last": (
         """\
 def f(x: int8[1, 2, 2, 2]):
-    t: int8[2, 2, 2, 1] = Transpose(x, perm=(3, 1, 2, 0))
+    i: int8[1, 2, 2, 2] = MaxPool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=(1, 1), pads=(0, 0, 0, 0), strides=(1, 1))
+    t: int8[2, 2, 2, 1] = Transpose(i, perm=(3, 1, 2, 0))
     a: int8[2, 4] = Reshape(t, shape=(2, 4))
     w: int8[4, 1] = constant([[1], [2], [3], [4]])
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
     y: int8[2, 1] = Int8MatMul(a, w, p)
-    last: int8[1, 2, 2, 2] = Transpose(x, perm=(0, 2, 3, 1))
+    last: int8[1, 2, 2, 2] = Transpose(i, perm=(0, 2, 3, 1))
     b: int8[1, 8] = Flatten(last, axis=1)
     v: int8[8, 1] = constant([[1], [2], [3], [4], [5], [6], [7], [8]])
     z: int8[1, 1] = Int8MatMul(b, v, p)
@@ -65,13 +68,14 @@ def f(x: int8[1, 2, 2, 2]):
 """,
         """\
 def f(x: int8[1, 2, 2, 2]):
+    i: int8[1, 2, 2, 2] = MaxPool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=(1, 1), pads=(0, 0, 0, 0), strides=(1, 1))
     y_kernels: int8[1, 2, 2, 1] = constant([[[[1], [2]], [[3], [4]]]])
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
-    y_image: int8[1, 1, 1, 2] = Int8Conv(x, y_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    y_image: int8[1, 1, 1, 2] = Int8Conv(i, y_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
     y_pixels: int8[1, 1, 2, 1] = Transpose(y_image, perm=(0, 2, 3, 1))
     y: int8[2, 1] = Reshape(y_pixels, shape=(2, 1))
     z_kernels: int8[1, 2, 2, 2] = constant([[[[1, 3], [5, 7]], [[2, 4], [6, 8]]]])
-    z_image: int8[1, 1, 1, 1] = Int8Conv(x, z_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    z_image: int8[1, 1, 1, 1] = Int8Conv(i, z_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
     z: int8[1, 1] = Reshape(z_image, shape=(1, 1))
     return y, z
 """,
@@ -122,6 +126,15 @@ def f(x: int8[1, 2]):
     w: int8[2, 1] = constant([[1], [2]])
     p: int64[4, 1] = constant([[5], [3], [2], [32640]])
     y: int8[1] = Int8MatMul(a, w, p)
+    return y
+""",
+    "rows of the heads of attention": """\
+def f(x: int8[1, 2, 3, 2]):
+    t: int8[1, 3, 2, 2] = Transpose(x, perm=(0, 2, 1, 3))
+    a: int8[3, 4] = Reshape(t, shape=(3, 4))
+    w: int8[4, 1] = constant([[1], [2], [3], [4]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[3, 1] = Int8MatMul(a, w, p)
     return y
 """,
     "another order": """\
