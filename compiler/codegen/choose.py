@@ -31,6 +31,7 @@ MORE_CANDIDATES = 4  # choices with more virtual threads that may be simulated
 # of ResNet-18 and MobileNet was such a candidate the fastest.
 NEAR = 1.05
 MEASURED = 256  # choices whose cycles a process remembers: placement compares operators by them first
+STREAMS = 256  # choices whose streams a process remembers: points of a sweep may only differ in memory
 # A choice with more virtual threads is not simulated if its estimate exceeds the cycles of the best choice so
 # far by a larger factor: estimates are that far off.
 HOPEFUL = 1.04
@@ -156,6 +157,7 @@ def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
     return cycles_of(stream_of(task, choice, target.config), target.memory)
 
 
+@lru_cache(maxsize=STREAMS)
 def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
     """Return the stream of an isolated task, with the residuals that its STOREs add.
 

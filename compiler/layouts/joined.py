@@ -151,19 +151,19 @@ def _within_segments(element: int, rows: Rows, ends: Sequence[int]) -> Iterator[
         return
     pitch, (above, below) = rows.x_pads[0] + width + rows.x_pads[1], rows.y_pads
     if above:
-        yield Transfer(0, 0, replace(rows, height=0, y_pads=(above, 0)))
+        yield Transfer(0, 0, rows._replace(height=0, y_pads=(above, 0)))
     y = 0
     while y < height:
         first = element + y * stride
         count = whole_rows(rows, height - y, ends[bisect_right(ends, first)] - first)
         chip = (above + y) * pitch
         if count:
-            yield Transfer(chip, first, replace(rows, height=count, y_pads=(0, 0)))
+            yield Transfer(chip, first, rows._replace(height=count, y_pads=(0, 0)))
         else:
             yield from _pieces(chip, first, rows, ends)
         y += max(count, 1)
     if below:
-        yield Transfer((above + height) * pitch, 0, replace(rows, height=0, y_pads=(0, below)))
+        yield Transfer((above + height) * pitch, 0, rows._replace(height=0, y_pads=(0, below)))
 
 
 def _pieces(chip: int, first: int, rows: Rows, ends: Sequence[int]) -> Iterator[Transfer]:

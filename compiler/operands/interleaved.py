@@ -6,7 +6,7 @@ the other planes, by rows of a single element or by a GATHER.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from vdla.compiler.operands.address_map import AddressMap, Move, Transfer, whole_rows
@@ -112,7 +112,7 @@ def _gathers(element: int, rows: Rows, layout: Interleaved, element_bytes: int) 
         Transfer(
             part.chip,
             part.dram * element_bytes,
-            replace(part.rows, stride=part.rows.stride * element_bytes) if part.rows.height else part.rows,
+            part.rows._replace(stride=part.rows.stride * element_bytes) if part.rows.height else part.rows,
         )
         for part in parts
     )
@@ -143,7 +143,7 @@ def _column(chip: int, place: int, rows: Rows) -> Iterator[Transfer]:
         count = min(rows.height - done, isa.LONGEST_ROW)
         pads = 0 if done else before, after if done + count == rows.height else 0
         at = chip + (before + done if done else 0)
-        yield Transfer(at, place + done * rows.stride, replace(rows, height=count, y_pads=pads))
+        yield Transfer(at, place + done * rows.stride, rows._replace(height=count, y_pads=pads))
         done += count
 
 
@@ -159,7 +159,7 @@ def _gathered_rows(element: int, rows: Rows, layout: Interleaved, longest: int) 
     while number < height:
         first, chip = element + number * rows.stride, (above + number) * pitch
         room = layout.pixels - first % layout.pixels
-        together = 0 if left or right else whole_rows(replace(rows, width=width), height - number, room)
+        together = 0 if left or right else whole_rows(rows._replace(width=width), height - number, room)
         if together * max(rows.stride, width) and max(rows.stride, width) <= longest:
             size = Rows(together, width, rows.stride * layout.parts if together > 1 else 0)
             yield Transfer(chip, layout.place(first), size)

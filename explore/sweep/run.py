@@ -17,6 +17,7 @@ from vdla.explore.sweep.figures import Verdict, alike
 from vdla.explore.sweep.folder import Folder, Identity, opened
 from vdla.explore.sweep.limits import Limits, limits_of
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
+from vdla.explore.sweep.parameters import Value
 from vdla.explore.sweep.search import Search, require_known
 from vdla.explore.sweep.space import Point, Space, space_of
 from vdla.explore.sweep.specification import Specification, Tune
@@ -28,6 +29,7 @@ from vdla.explore.tune.within import Tuning, taught
 from vdla.explore.workers import backends
 from vdla.explore.workers.job import Backend
 from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.config import PARAMETER_NAMES
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import TARGETS, Target
@@ -258,9 +260,15 @@ def backend_of(
     processes: int | None, cluster: str | None, resource: str | None = None
 ) -> Callable[[Job], AbstractContextManager[Measuring]]:
     """Return what measures points; arguments and errors are as in `vdla.explore.workers.backends`."""
-    usual = backends.backend_of(processes, cluster, POINTS_PER_WORKER, resource)
-    tuning = backends.backend_of(processes, cluster, TUNED_POINTS_PER_WORKER, resource)
+    usual = backends.backend_of(processes, cluster, POINTS_PER_WORKER, resource, _accelerator)
+    tuning = backends.backend_of(processes, cluster, TUNED_POINTS_PER_WORKER, resource, _accelerator)
     return lambda job: (usual if job.tuning is None else tuning)(job)
+
+
+def _accelerator(point: Point) -> tuple[tuple[str, Value], ...]:
+    """Return the parameters of a point's accelerator. Points that only differ in memory, clock or energy
+    simulate the same streams."""
+    return tuple((name, value) for name, value in point.values.items() if name in PARAMETER_NAMES)
 
 
 def tuning_of(tune: Tune, folder: Path, base: Target) -> Tuning:

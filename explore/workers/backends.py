@@ -9,9 +9,10 @@ import pickle
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.connection import Connection, Pipe, wait
 from types import TracebackType
 from typing import Any, Generic, Self
@@ -21,25 +22,35 @@ from vdla.hw.spec.children import end, import_path, python_command, start
 from vdla.hw.spec.extras import require_package
 
 ATTEMPTS = 2  # at a thing whose worker dies
+LOOK_AHEAD = 64  # waiting things among which a worker chooses
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
+def nothing_shared(thing: object) -> Hashable:
+    """Return a value that is equal to no other value: the measurements of two things share no work."""
+    return object()
+
+
 def backend_of(
-    processes: int | None, cluster: str | None, renewed_after: int, resource: str | None = None
+    processes: int | None,
+    cluster: str | None,
+    renewed_after: int,
+    resource: str | None = None,
+    shared: Callable[[Any], Hashable] = nothing_shared,
 ) -> Callable[[Job[Thing, Result]], AbstractContextManager[Backend[Thing, Result]]]:
     """Return what makes the workers of a job.
 
     Args:
         processes: on this machine; None: one for each processor.
         cluster: address of the scheduler of a Dask cluster; None: this machine measures.
-        renewed_after: as in `Pool`.
+        renewed_after, shared: as in `Pool`.
         resource: as in `Cluster`.
 
     Raises:
         ToolError: a cluster is asked for, and `distributed` is not installed.
     """
     if cluster is None:
-        return lambda job: Pool(job, processes or len(os.sched_getaffinity(0)), renewed_after)
+        return lambda job: Pool(job, processes or len(os.sched_getaffinity(0)), renewed_after, shared)
     require_package("distributed", "--cluster")
     from vdla.explore.workers.cluster import Cluster
 
@@ -57,6 +68,7 @@ class _Worker:
         self.connection, theirs = Pipe()
         self.ready = False
         self.measured = 0
+        self.share: Hashable = None  # of its latest thing
         with theirs:
             self.process = start(
                 python_command("vdla.explore.workers.worker", str(theirs.fileno()), str(job_file)),
@@ -86,10 +98,18 @@ class Pool(Generic[Thing, Result]):
         job: what is done with each thing.
         processes: how many workers.
         renewed_after: things, after which a new process takes over from a worker: memos grow.
+        shared: returns equal values for things whose measurements share work, which memos of a worker hold.
     """
 
-    def __init__(self, job: Job[Thing, Result], processes: int, renewed_after: int) -> None:
+    def __init__(
+        self,
+        job: Job[Thing, Result],
+        processes: int,
+        renewed_after: int,
+        shared: Callable[[Thing], Hashable] = nothing_shared,
+    ) -> None:
         self._job, self._processes, self._renewed_after = job, processes, renewed_after
+        self._shared = shared
         self._workers: dict[Connection, _Worker] = {}
         self._tasks: dict[Connection, _Task[Thing]] = {}
 
@@ -127,9 +147,21 @@ class Pool(Generic[Thing, Result]):
             self._workers[worker.connection] = worker
         for connection, worker in self._workers.items():
             if worker.ready and connection not in self._tasks and waiting:
-                task = waiting.popleft()
+                task = self._taken(waiting, worker)
+                worker.share = self._shared(task.thing)
                 self._tasks[connection] = task
                 connection.send(task.thing)
+
+    def _taken(self, waiting: deque[_Task[Thing]], worker: _Worker) -> _Task[Thing]:
+        """Take a thing for a worker: of the next LOOK_AHEAD things the first that shares work with the
+        worker's latest thing, else the first that shares none with what other workers do, else the first."""
+        shares = [self._shared(task.thing) for task in islice(waiting, LOOK_AHEAD)]
+        busy = {self._workers[connection].share for connection in self._tasks}
+        free = (place for place, share in enumerate(shares) if share not in busy)
+        place = shares.index(worker.share) if worker.share in shares else next(free, 0)
+        task = waiting[place]
+        del waiting[place]
+        return task
 
     def _received(self, connection: Connection, waiting: deque[_Task[Thing]]) -> list[Result]:
         """Return the result that a worker sends; none where it has started, or died."""

@@ -6,6 +6,7 @@ synchronisation.
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,7 @@ UOP_TENSOR = "micro-ops"
 PLAIN = False, False, False  # pad_minimum, pad_value and beside of a LOAD
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """Rows that a LOAD or STORE moves, in elements; pads are `(before, behind)`."""
 
     height: int

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from dataclasses import dataclass
 
 DEADLY = -1
@@ -9,12 +10,19 @@ DEADLY = -1
 
 @dataclass(frozen=True)
 class Doubling:
-    """Doubles numbers; DEADLY kills the worker."""
+    """Doubles numbers; DEADLY kills the worker.
+
+    Attributes:
+        seconds: that each takes.
+    """
+
+    seconds: float = 0
 
     def measure(self, thing: int) -> tuple[int, int]:
         """Return twice the number, and the process that has doubled it."""
         if thing == DEADLY:
             os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(self.seconds)
         return 2 * thing, os.getpid()
 
     def failed(self, thing: int, reason: str) -> str:

@@ -35,6 +35,16 @@ def test_a_worker_makes_way_after_some_things():
     assert processes[0] == processes[1]
 
 
+def test_things_that_share_work_have_the_same_worker():
+    """The last things may have another worker, so that none is idle."""
+    pairs = 40
+    with Pool(Doubling(seconds=0.01), 2, 1000, lambda thing: thing // 2) as pool:
+        process_of = {value // 2: process for value, process in pool.measure(range(2 * pairs))}
+    assert len(process_of) == 2 * pairs
+    together = sum(process_of[2 * pair] == process_of[2 * pair + 1] for pair in range(pairs))
+    assert together >= pairs - 2
+
+
 def test_workers_that_cannot_read_their_job_are_an_error():
     with (
         pytest.raises(WorkerError, match="ended before its first result: exit status 3"),
