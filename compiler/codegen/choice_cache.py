@@ -31,7 +31,7 @@ def cached(choose: Chooser = by_simulator) -> Chooser:
 def key_of(space: ChoiceSpace) -> str:
     """Return the key of a space: a digest of the task, of the target's timing, and of the sources that
     determine the choice."""
-    return digest_of([str(space.task), space.target.timing_digest, task_version()])
+    return digest_of([str(space.task), space.target.timing_digest, str(space.lasting), task_version()])
 
 
 def read(key: str) -> Choice | None:

@@ -4,16 +4,26 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from math import inf
 from typing import NamedTuple
+
+import numpy as np
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
 from vdla.compiler.codegen.estimate import estimated_cycles, least_cycles, ranked_tiles
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
-from vdla.compiler.codegen.tiles import INPUTS, TileTable, TilingProblem, fitting_tiles, table_of
-from vdla.compiler.operands.address_map import Operand
+from vdla.compiler.codegen.tiles import (
+    INPUTS,
+    TileFootprint,
+    TileTable,
+    TilingProblem,
+    fitting_tiles,
+    table_of,
+)
+from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import TiledTask
@@ -22,6 +32,7 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
+from vdla.runtime.stream.repeats import without_repeats
 from vdla.sim.decoded import decode_stream
 from vdla.sim.timing.result import Timing
 
@@ -41,6 +52,8 @@ CONVINCING = 300
 # A choice within this factor of the cycles that no choice can be below is good enough. The constants were
 # fitted to the convolutions of 7 networks on `default`, with one image and with a batch of four.
 NEARLY_LEAST = 1.02
+RUNS = 4  # of a task whose weights last: the first loads them
+CONSTANTS = ("W", "P")  # operands of a task that are the same in all runs
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
 
@@ -66,7 +79,12 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     near the fewest cycles so far, see HOPEFUL: the contention of stores and loads in the memory queue decides
     between them. So is the best choice that keeps inputs on chip, which is used if it saves CONVINCING
     cycles. Otherwise, the best choice with more virtual threads is simulated if its estimate is better.
+
+    Where weights last, the choice is compared with the best choice that loads all weights at once, by their
+    cycles in RUNS runs.
     """
+    if space.lasting:
+        return _best_lasting(space, candidates)
     first, *further = _candidates(space.usual, candidates)
     if not further and space.more is None:
         return first
@@ -81,6 +99,19 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     if best.cycles > enough and space.more is not None:
         best = _best_hopeful(space, best, space.more, _candidates(space.more, MORE_CANDIDATES))
     return best.choice
+
+
+def _best_lasting(space: ChoiceSpace, candidates: int) -> Choice:
+    """Return the choice with the fewest simulated cycles in RUNS runs: the best choice for a single run, or
+    the best choice that loads all weights at once."""
+    choices = [by_simulator(replace(space, lasting=False), candidates)]
+    if space.usual.work is not None:
+        work, table = _problem(space.usual)
+        at_once = table.select(TileFootprint(work, table).all_weights)
+        if len(at_once):
+            tiles = at_once.tiles(int(np.argmin(estimated_cycles(work, at_once))))
+            choices.append(Choice(space.usual.threads, tiles))
+    return min(choices, key=lambda choice: cycles_of_runs(space.task, choice, space.target))
 
 
 class _Simulated(NamedTuple):
@@ -155,6 +186,22 @@ def _candidates(family: ChoiceFamily, most: int) -> list[Choice]:
 def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
     """Return the simulated cycles of an isolated task on a target."""
     return cycles_of(stream_of(task, choice, target.config), target.memory)
+
+
+def cycles_of_runs(task: Task, choice: Choice, target: Target) -> int:
+    """Return the simulated cycles of RUNS runs of a task with the same constants and different activations.
+    Weights that are on chip are not loaded again."""
+    config, builder = target.config, StreamBuilder(target.config)
+    func, maps = lowered_task(task, choice, config), task.address_maps(config)
+    for run in range(RUNS):
+        operands = {
+            name: Operand(f"{name}{run}", address_map=maps.get(name, DENSE))
+            for name in (*(buffer.name for buffer in func.params), RESIDUAL, SUM)
+            if name not in CONSTANTS
+        }
+        emit_calls(func, builder, operands, Epilogue(adds=task.adds_residual))
+    edit = without_repeats(builder.record, config)
+    return cycles_of((builder if edit is None else builder.edited(edit)).finish(), target.memory)
 
 
 @lru_cache(maxsize=STREAMS)

@@ -80,12 +80,14 @@ class ChoiceSpace:
     Attributes:
         usual: candidates of the default choice, with the preferred number of virtual threads that fits.
         more: further candidates of the default choice, with MORE_THREADS; None if there are none.
+        lasting: the weights stay on chip from run to run of the task, if the choice loads them at once.
     """
 
     task: Task
     target: Target
     usual: ChoiceFamily
     more: ChoiceFamily | None = None
+    lasting: bool = False
 
     @cached_property
     def families(self) -> tuple[ChoiceFamily, ...]:

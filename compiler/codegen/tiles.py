@@ -243,6 +243,16 @@ class TileFootprint:
         kept = self.wgt * (self.work.groups.inputs // self.table.inputs) * self.thread_weights
         return np.where(self.table.kept(WEIGHTS), kept, self.work.threads * self.wgt)
 
+    @property
+    def all_weights(self) -> NDArray[np.bool_]:
+        """bool[n]: whether all weights are on chip at once, in use by the threads together."""
+        work, table = self.work, self.table
+        outputs = table.outputs * np.where(table.threads_over == LOOPS.index(OUTPUTS), work.threads, 1)
+        mask: NDArray[np.bool_] = (
+            (work.groups.count == 1) & (table.inputs == work.groups.inputs) & (outputs >= work.groups.outputs)
+        )
+        return mask
+
     @cached_property
     def inputs(self) -> IntArray:
         """Elements of INP in use at a time, for all threads."""

@@ -1,6 +1,7 @@
 """Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +30,7 @@ from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 from vdla.runtime.stream.prefetch import Schedule, prefetch
+from vdla.runtime.stream.repeats import without_repeats
 from vdla.runtime.stream.weights import weights_of
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
@@ -37,20 +39,47 @@ from vdla.sim.timing.result import Timing
 ROUNDS = 2  # of prefetch: each takes the waits of the stream of the round before
 
 
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The tensors of a network's constants in DRAM.
+
+    Attributes:
+        tensors: the tensor that holds a constant, by the name of the tensor that only its operator has. The
+            steps of an unrolled recurrence have equal weights, which are in DRAM once.
+        shared: tensors of constants that several operators read.
+    """
+
+    tensors: Mapping[str, str]
+    shared: frozenset[str]
+
+
+def constants_of(parts: Iterable[Part]) -> Constants:
+    """Return the tensors of the operators' constants. Constants of the same bytes and type share a tensor."""
+    tensors, first = dict[str, str](), dict[tuple[str, str], str]()
+    for operator in (placed for part in parts for placed in part if isinstance(placed, Offloaded)):
+        for name, values in operator.constants.items():
+            tensor = operator.tensor(name)
+            tensors[tensor] = first.setdefault((values.dtype.str, digest(values)), tensor)
+    counts = Counter(tensors.values())
+    return Constants(tensors, frozenset(name for name, count in counts.items() if count > 1))
+
+
 def build(
     graph: Graph,
     parts: list[Part],
     target: Target,
     programs: Mapping[Task, Func],
+    constants: Constants,
     report: Callable[[Offloaded], None] = lambda operator: None,
 ) -> Plan:
     """Return the plan of a network from its placed operators.
 
     Args:
         programs: of every task of `parts`, as `vdla.compiler.codegen.stream.lowered_task` returns them.
+        constants: of `parts`.
         report: called with each operator before its instructions are emitted.
     """
-    return _Linker(graph, target, parts, programs).plan(report)
+    return _Linker(graph, target, parts, programs, constants).plan(report)
 
 
 class _Linker:
@@ -60,19 +89,23 @@ class _Linker:
         values: where each value lies.
         places, sizes: the place in DRAM of each tensor, and the bytes of each place.
         weights: constants in DRAM, by the name of their tensor.
-        constants: names of tensors, by the type and the digest of the constants that they hold.
         tables: number of tables used so far.
     """
 
     def __init__(
-        self, graph: Graph, target: Target, parts: list[Part], programs: Mapping[Task, Func]
+        self,
+        graph: Graph,
+        target: Target,
+        parts: list[Part],
+        programs: Mapping[Task, Func],
+        constants: Constants,
     ) -> None:
         self.graph, self.target, self.parts, self.programs = graph, target, parts, programs
         self.config = target.config
         self.values = DramValues(parts, graph.outputs, self.config)
         self.places, self.sizes = share(self.lives())
         self.weights: dict[str, np.ndarray] = {}
-        self.constants: dict[tuple[str, str], str] = {}
+        self.constants = constants
         self.tables = 0
 
     def plan(self, report: Callable[[Offloaded], None]) -> Plan:
@@ -162,7 +195,8 @@ class _Linker:
                 report(placed)
                 if self.values.takes_instructions(placed):
                     self.emit(placed, builder)
-        return with_prefetch(builder, self.target.memory)
+        edit = without_repeats(builder.record, self.config)
+        return with_prefetch(builder if edit is None else builder.edited(edit), self.target.memory)
 
     def launch(self, name: str, part: Part, number: int, stream: Stream) -> LaunchStep:
         """Return the step of a part: the values that cross between host and accelerator, and its layers. All
@@ -212,10 +246,10 @@ class _Linker:
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
         builder.label(operator.node.result)
-        operands = {
-            parameter: Operand(self.constant(operator.tensor(parameter), values))
-            for parameter, values in operator.constants.items()
-        }
+        constants = {name: self.constants.tensors[operator.tensor(name)] for name in operator.constants}
+        self.weights |= {constants[name]: values for name, values in operator.constants.items()}
+        shared = tuple(tensor for tensor in constants.values() if tensor in self.constants.shared)
+        operands = {name: Operand(tensor) for name, tensor in constants.items()}
         operands |= {name: Operand(self.places[operator.tensor(name)]) for name in operator.scratch}
         operands |= {name: self.operand(stored) for name, stored in operator.inputs.items()}
         operands["Z"] = self.operand(operator.output)
@@ -227,14 +261,8 @@ class _Linker:
                 builder,
                 _of_piece(piece, operands, self.config),
                 self.with_next_table(operator.epilogue if piece.epilogue is None else piece.epilogue),
+                shared,
             )
-
-    def constant(self, tensor: str, values: np.ndarray) -> str:
-        """Return the tensor that holds a constant: `tensor`, or the tensor of an earlier constant of the same
-        bytes and type. The steps of an unrolled recurrence have equal weights."""
-        name = self.constants.setdefault((values.dtype.str, digest(values)), tensor)
-        self.weights.setdefault(name, values)
-        return name
 
     def operand(self, stored: Stored) -> Operand:
         """Return where a value lies in the places of DRAM."""

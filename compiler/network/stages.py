@@ -7,8 +7,8 @@ lowering  `programs_of`: the loop program of each task; equal tasks share a prog
 emission, linking  `build`: instructions, addresses, and transfers between host and accelerator
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -19,7 +19,8 @@ from vdla.compiler.codegen.stream import lowered_task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.build import build
+from vdla.compiler.network.build import Constants, build, constants_of
+from vdla.compiler.network.groups import WEIGHTS
 from vdla.compiler.network.partition import Part, place, worthwhile
 from vdla.compiler.network.placed import Offloaded, Placed
 from vdla.compiler.network.target_passes import target_passes
@@ -84,13 +85,30 @@ def plan_of_parts(
 ) -> Plan:
     """Return the plan of a graph and its parts, both as `parts_of` returns them. The other arguments, and the
     errors, are as in `plan_of`."""
-    chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
+    constants = constants_of(parted)
+    lasting = with_lasting_weights(parted, constants, target.config)
+    chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress, lasting)
     progress("loop programs")
     programs = programs_of(chosen, target.config)
     emitting = counted(
         progress, "instructions", sum(isinstance(placed, Offloaded) for part in parted for placed in part)
     )
-    return build(graph, parted, target, programs, lambda placed: emitting(placed.node))
+    return build(graph, parted, target, programs, constants, lambda placed: emitting(placed.node))
+
+
+def with_lasting_weights(
+    parted: Iterable[Part], constants: Constants, config: AcceleratorConfig
+) -> frozenset[Task]:
+    """Return the tasks whose weights several operators read, such as the steps of a recurrence; none if WGT
+    cannot hold all of these weights at once."""
+    tasks, weights = set[Task](), dict[str, int]()
+    for operator in (placed for part in parted for placed in part if isinstance(placed, Offloaded)):
+        tensor = constants.tensors.get(operator.tensor(WEIGHTS))
+        if tensor in constants.shared:
+            weights[tensor] = operator.constants[WEIGHTS].nbytes
+            tasks |= {piece.task for piece in operator.pieces}
+    fit = sum(weights.values()) <= config.wgt_buffer_bytes
+    return frozenset(tasks if fit else ())
 
 
 def texts_of(graph: Graph, ready: Graph) -> GraphTexts:
@@ -150,8 +168,12 @@ def choices_for(
     choices: Choices,
     choose: Chooser = by_simulator,
     progress: Progress = lambda text: None,
+    lasting: Container[Task] = (),
 ) -> dict[Task, Choice]:
     """Return a choice for each task.
+
+    Args:
+        lasting: tasks whose weights stay on chip from run to run.
 
     Raises:
         ChoiceError: as `plan_of`.
@@ -168,6 +190,7 @@ def choices_for(
         choosing(task)
         space, given = space_of(task, target), choices.by_task.get(task)
         assert not isinstance(space, Unfit), "an operator without choices stays on the host"
+        space = replace(space, lasting=task in lasting)
         chosen[task] = choose(space) if given is None else _legal(given, space)
     return chosen
 

@@ -118,6 +118,7 @@ class StreamBuilder:
         self._pad_registers: dict[Unit, int] = {}  # where they are not 0
         self._labels: list[str] = []  # by number
         self._taken: dict[MemoryType, int] = {}  # the end of what a program took last
+        self._limits: dict[MemoryType, int] = {}  # the begin of what lasts
         self._places: dict[tuple[MemoryType, Hashable], int] = {}  # of programs
 
     # Recording
@@ -127,18 +128,31 @@ class StreamBuilder:
         self.record.owner = len(self._labels)
         self._labels.append(name)
 
-    def next_place(self, memory: MemoryType, elements: int, program: Hashable) -> int:
+    def next_place(self, memory: MemoryType, elements: int, program: Hashable, *, lasts: bool = False) -> int:
         """Return where a program's elements of a memory begin.
 
         They begin behind the elements of the preceding program, so that the program can load them while the
         preceding program still computes. Where they do not fit, they begin at the start of the memory. A
         program that was placed before keeps its place, and so its micro-kernels.
+
+        Args:
+            lasts: the elements are read by further programs. They take the end of the memory, where only
+                programs that do not fit in front of them overwrite them.
         """
-        end = self._taken.get(memory, 0)
-        fitting = end if end + elements <= self.config.depth(memory) else 0
-        place = self._places.setdefault((memory, program), fitting)  # hashing a program takes long
-        self._taken[memory] = place + elements
+        if (memory, program) not in self._places:  # hashing a program takes long
+            self._places[memory, program] = self._new_place(memory, elements, lasts)
+        place = self._places[memory, program]
+        if not lasts:
+            self._taken[memory] = place + elements
         return place
+
+    def _new_place(self, memory: MemoryType, elements: int, lasts: bool) -> int:
+        """Return where the elements of a program begin that was not placed before."""
+        end, limit = self._taken.get(memory, 0), self._limits.get(memory, self.config.depth(memory))
+        if lasts and elements <= limit:
+            self._limits[memory] = limit - elements
+            return limit - elements
+        return end if end + elements <= limit else 0
 
     def load(
         self,
