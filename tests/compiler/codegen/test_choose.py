@@ -2,16 +2,17 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import numpy as np
 import pytest
 
 from vdla.compiler.codegen import choice_cache, choose
-from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
+from vdla.compiler.codegen.choose import by_estimate, by_simulator, cycles_of_runs, simulated_cycles
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tiles import INPUTS, Tiles, TilingProblem, fitting_tiles, table_of
+from vdla.compiler.codegen.tiles import INPUTS, TileFootprint, Tiles, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, choice_from_json
 from vdla.compiler.tasks.convolution import ConvolutionTask
@@ -330,3 +331,14 @@ def test_choices_with_more_threads_are_simulated_where_estimates_are_too_high_fo
     assert simulated_cycles(space.task, choice, space.target) < simulated_cycles(
         space.task, two, space.target
     )
+
+
+def test_weights_that_last_are_loaded_at_once():
+    """A step of a recurrence: a single run would be faster with weights in two halves, one after the other."""
+    space = space_of(ConvolutionTask(Convolution(128, 1, 1, 128, (1, 1))), Target(DEFAULT))
+    single, lasting = by_simulator(space), by_simulator(replace(space, lasting=True))
+    work, runs = space.usual.work, partial(cycles_of_runs, space.task, target=space.target)
+    at_once = [TileFootprint(work, table_of(each.tiles)).all_weights.all() for each in (single, lasting)]
+    assert at_once == [False, True]
+    assert runs(lasting) < 0.6 * runs(single)
+    assert lasting in space

@@ -13,10 +13,13 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.onnx.recurrent import CELLS
 from vdla.compiler.network.compile import integer_graph
+from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import Plan
+from vdla.sim.decoded import decode_stream
+from vdla.sim.rows import dram_rows
 
 STEPS, INPUTS, UNITS = 3, 8, 8
 NETWORKS = {
@@ -98,6 +101,21 @@ def test_all_steps_but_the_first_use_the_same_tables(name):
             operation = each.result.rsplit(".", 1)[0]
             tables.setdefault(operation, set()).add(graph.constants[each.inputs[1]].tobytes())
     assert all(len(table) <= 2 for table in tables.values())
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU"])
+def test_the_steps_load_their_weights_once(name):
+    _, plan = compiled(name, DEFAULT)
+    (stream,) = plan.streams.values()
+    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), DEFAULT)
+    rows = dram_rows(program, isa.Load)
+    loaded = {
+        tensor: int((rows.width * rows.count)[np.isin(rows.index, numbers)].sum())
+        for tensor, numbers in stream.tensors.items()
+        if tensor.endswith(".W") and ".cell." not in tensor  # the last cell is added by another program
+    }
+    assert loaded
+    assert loaded == {tensor: plan.weights[tensor].nbytes for tensor in loaded}
 
 
 CHANNELS, HEIGHT, WIDTH = 5, 4, 3  # of an image whose lines are the steps of a sequence

@@ -248,6 +248,14 @@ def test_a_program_that_was_placed_keeps_its_place():
     assert places == [0, 10, 0, 10]
 
 
+def test_what_lasts_takes_the_end_and_other_programs_begin_again_in_front_of_it():
+    builder, depth = StreamBuilder(TINY), TINY.depth(MemoryType.WGT)
+    programs = [("a", 10, True), ("b", 20, True), ("c", depth - 40, False), ("d", 11, False), ("a", 10, True)]
+    programs += [("e", depth, False), ("f", depth, True)]
+    places = [builder.next_place(MemoryType.WGT, size, name, lasts=lasts) for name, size, lasts in programs]
+    assert places == [depth - 10, depth - 30, 0, 0, depth - 10, 0, 0]
+
+
 WHOLE = SMALL.with_changes(name="whole", extensions=tuple(Extension))
 UOPS, OUTER, INNER = ((1, 2, 3), (4, 5, 6)), Loop(3, 5, 7, 9), Loop(2, 4, 6, 8)
 FLAGS = set(isa.FLAGS)
