@@ -116,14 +116,14 @@ def emit_calls(
     builder: StreamBuilder,
     operands: Mapping[str, Operand],
     epilogue: Epilogue = NO_EPILOGUE,
-    constants: tuple[str, ...] = (),
+    lasting: tuple[str, ...] = (),
 ) -> None:
     """Append the instructions of a program that `lower_to_calls` returned; otherwise like `emit`.
 
     Args:
         epilogue: epilogue of the STOREs. `operands` has the positions of its tensors.
-        constants: names of constant tensors that further programs read. Programs with the same statements and
-            the same `constants` have the same place in WGT, other programs have another place.
+        lasting: tensors of weights that stay on chip for further programs. Programs with the same
+            statements and the same weights have the same place in WGT.
 
     Raises:
         IrError: residuals are added, and both they and the result have an address map.
@@ -136,7 +136,7 @@ def emit_calls(
         scaled = stores.scaled
     tables = {inner.kept: inner.number for inner in epilogue.inner}
     emission = Emission(builder, operands, scaled, tables)
-    _StreamEmitter(builder, func, emission, epilogue, constants).statement(func.body)({})
+    _StreamEmitter(builder, func, emission, epilogue, lasting).statement(func.body)({})
 
 
 def _planned_stores(
@@ -184,14 +184,14 @@ class _StreamEmitter:
         func: Func,
         emission: Emission,
         epilogue: Epilogue,
-        constants: tuple[str, ...] = (),
+        lasting: tuple[str, ...] = (),
     ) -> None:
         self.config = builder.config
         self.emission = emission
         self.used = dict.fromkeys(SCRATCHPADS, 0)
         weights = _most_elements(func.body, Scope.WEIGHT)
         self.used[Scope.WEIGHT] = builder.next_place(
-            MemoryType.WGT, weights, (func, constants), lasts=bool(constants)
+            MemoryType.WGT, weights, (func, lasting), lasts=bool(lasting)
         )
         self.used[Scope.PARAMETERS] = epilogue.reserved
         self.used[Scope.ACCUMULATOR] = self._first_sum(func, epilogue)

@@ -1,6 +1,5 @@
 """Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.layouts.joined import copied
+from vdla.compiler.network.groups import WEIGHTS
 from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
@@ -36,6 +36,7 @@ from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
 from vdla.sim.timing.result import Timing
 
+LEAST_LASTING = 4  # elements of weights, up to which a LOAD costs no more than the micro-kernels of a place
 ROUNDS = 2  # of prefetch: each takes the waits of the stream of the round before
 
 
@@ -46,22 +47,36 @@ class Constants:
     Attributes:
         tensors: the tensor that holds a constant, by the name of the tensor that only its operator has. The
             steps of an unrolled recurrence have equal weights, which are in DRAM once.
-        shared: tensors of constants that several operators read.
+        lasting: tensors of weights that several operators read, and that stay on chip; none if WGT cannot
+            hold all of them at once.
     """
 
     tensors: Mapping[str, str]
-    shared: frozenset[str]
+    lasting: frozenset[str]
+
+    def of(self, operator: Offloaded, name: str) -> str | None:
+        """Return the tensor of an operator's constant; None if the operator has no such constant."""
+        return self.tensors.get(operator.tensor(name))
 
 
-def constants_of(parts: Iterable[Part]) -> Constants:
+def constants_of(parts: Iterable[Part], config: AcceleratorConfig) -> Constants:
     """Return the tensors of the operators' constants. Constants of the same bytes and type share a tensor."""
     tensors, first = dict[str, str](), dict[tuple[str, str], str]()
-    for operator in (placed for part in parts for placed in part if isinstance(placed, Offloaded)):
+    weights, shared = dict[str, int](), set[str]()
+    for operator in operators_of(parts):
         for name, values in operator.constants.items():
-            tensor = operator.tensor(name)
-            tensors[tensor] = first.setdefault((values.dtype.str, digest(values)), tensor)
-    counts = Counter(tensors.values())
-    return Constants(tensors, frozenset(name for name, count in counts.items() if count > 1))
+            tensor = first.setdefault((values.dtype.str, digest(values)), operator.tensor(name))
+            tensors[operator.tensor(name)] = tensor
+            if name == WEIGHTS and values.nbytes > LEAST_LASTING * config.element_bytes(MemoryType.WGT):
+                shared |= {tensor} & weights.keys()
+                weights[tensor] = values.nbytes
+    fit = sum(weights[tensor] for tensor in shared) <= config.wgt_buffer_bytes
+    return Constants(tensors, frozenset(shared if fit else ()))
+
+
+def operators_of(parts: Iterable[Part]) -> Iterator[Offloaded]:
+    """Yield the operators on the accelerator, in order."""
+    return (placed for part in parts for placed in part if isinstance(placed, Offloaded))
 
 
 def build(
@@ -248,7 +263,7 @@ class _Linker:
         builder.label(operator.node.result)
         constants = {name: self.constants.tensors[operator.tensor(name)] for name in operator.constants}
         self.weights |= {constants[name]: values for name, values in operator.constants.items()}
-        shared = tuple(tensor for tensor in constants.values() if tensor in self.constants.shared)
+        lasting = tuple(tensor for tensor in constants.values() if tensor in self.constants.lasting)
         operands = {name: Operand(tensor) for name, tensor in constants.items()}
         operands |= {name: Operand(self.places[operator.tensor(name)]) for name in operator.scratch}
         operands |= {name: self.operand(stored) for name, stored in operator.inputs.items()}
@@ -261,7 +276,7 @@ class _Linker:
                 builder,
                 _of_piece(piece, operands, self.config),
                 self.with_next_table(operator.epilogue if piece.epilogue is None else piece.epilogue),
-                shared,
+                lasting,
             )
 
     def operand(self, stored: Stored) -> Operand:

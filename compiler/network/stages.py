@@ -19,7 +19,7 @@ from vdla.compiler.codegen.stream import lowered_task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.build import Constants, build, constants_of
+from vdla.compiler.network.build import build, constants_of, operators_of
 from vdla.compiler.network.groups import WEIGHTS
 from vdla.compiler.network.partition import Part, place, worthwhile
 from vdla.compiler.network.placed import Offloaded, Placed
@@ -85,30 +85,18 @@ def plan_of_parts(
 ) -> Plan:
     """Return the plan of a graph and its parts, both as `parts_of` returns them. The other arguments, and the
     errors, are as in `plan_of`."""
-    constants = constants_of(parted)
-    lasting = with_lasting_weights(parted, constants, target.config)
+    constants = constants_of(parted, target.config)
+    lasting = {
+        piece.task
+        for operator in operators_of(parted)
+        if constants.of(operator, WEIGHTS) in constants.lasting
+        for piece in operator.pieces
+    }
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress, lasting)
     progress("loop programs")
     programs = programs_of(chosen, target.config)
-    emitting = counted(
-        progress, "instructions", sum(isinstance(placed, Offloaded) for part in parted for placed in part)
-    )
+    emitting = counted(progress, "instructions", sum(1 for _ in operators_of(parted)))
     return build(graph, parted, target, programs, constants, lambda placed: emitting(placed.node))
-
-
-def with_lasting_weights(
-    parted: Iterable[Part], constants: Constants, config: AcceleratorConfig
-) -> frozenset[Task]:
-    """Return the tasks whose weights several operators read, such as the steps of a recurrence; none if WGT
-    cannot hold all of these weights at once."""
-    tasks, weights = set[Task](), dict[str, int]()
-    for operator in (placed for part in parted for placed in part if isinstance(placed, Offloaded)):
-        tensor = constants.tensors.get(operator.tensor(WEIGHTS))
-        if tensor in constants.shared:
-            weights[tensor] = operator.constants[WEIGHTS].nbytes
-            tasks |= {piece.task for piece in operator.pieces}
-    fit = sum(weights.values()) <= config.wgt_buffer_bytes
-    return frozenset(tasks if fit else ())
 
 
 def texts_of(graph: Graph, ready: Graph) -> GraphTexts:
