@@ -8,13 +8,14 @@ save cycles in proportion.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.tuned.log import TuningLog
 from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.build import build
+from vdla.compiler.network.build import Constants, build, constants_of
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.stages import Progress, layers_of, programs_of
 from vdla.compiler.network.tuning import network_of
@@ -76,9 +77,15 @@ class Network:
         """The names of the layers in which each task occurs."""
         return layers_of(self.parted)
 
+    @cached_property
+    def constants(self) -> Constants:
+        """The tensors of its constants."""
+        return constants_of(self.parted, self.target.config)
+
     def cost(self, chosen: Chosen) -> Cost:
         """Return the cost of its launches, simulated."""
-        plan = build(self.graph, self.parted, self.target, programs_of(chosen, self.target.config))
+        programs = programs_of(chosen, self.target.config)
+        plan = build(self.graph, self.parted, self.target, programs, self.constants)
         streams = plan.streams.values()
         cycles = sum(cycles_of(stream, self.target.memory) for stream in streams)
         return Cost(cycles, sum(map(_bytes_moved, streams)) / self.target.bytes_per_cycle)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.runtime.stream.recorded import instructions
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
@@ -50,7 +51,7 @@ def schedule_of(builder, *, waiting=(4,), bus=((0, 1),)) -> Schedule:
         bus: begin and end of the times at which the bus is busy.
     """
     started, cycle = [], 0
-    for each in builder.record.instructions():
+    for each in instructions(builder.record):
         waits = each.form is isa.Load and each.row[0] == INP and each.row[1] in waiting
         cycle += 10 + waits * STALL
         started.append(cycle)
@@ -65,7 +66,7 @@ def moved_of(builder, schedule, *, renames: bool = True) -> StreamBuilder | None
 
 def loads(builder) -> list[tuple[int, int, int]]:
     """Return memory, place and elements of the LOADs of inputs and weights, in order."""
-    rows = [each.row for each in builder.record.instructions() if each.form is isa.Load]
+    rows = [each.row for each in instructions(builder.record) if each.form is isa.Load]
     return [(row[0], row[1], row[3] * row[4]) for row in rows if row[0] in (INP, WGT)]
 
 
@@ -74,7 +75,7 @@ def test_weights_move_before_the_inputs_that_wait():
     moved = moved_of(builder, schedule_of(builder))
     assert loads(builder) == [(INP, 0, 4), (WGT, 0, 8), (INP, 4, 4), (WGT, 64, 8)]
     assert loads(moved) == [(INP, 0, 4), (WGT, 0, 8), (WGT, 64, 8), (INP, 4, 4)]
-    owners = [each.owner for each in moved.record.instructions() if each.form is isa.Load]
+    owners = [each.owner for each in instructions(moved.record) if each.form is isa.Load]
     assert owners == [0, 0, 0, 1, 1, 1]  # the third loads micro-ops
 
 
@@ -92,7 +93,7 @@ def test_weights_whose_place_is_taken_move_to_another_and_micro_ops_follow():
     builder = recorded(place=4)
     moved = moved_of(builder, schedule_of(builder, waiting=(0, 4)))
     assert loads(moved) == [(WGT, 0, 8), (WGT, 8, 8), (INP, 0, 4), (INP, 4, 4)]
-    kernels = [each.uops for each in moved.record.instructions() if each.uops is not None]
+    kernels = [each.uops for each in instructions(moved.record) if each.uops is not None]
     assert kernels == [((0, 0, 0),), ((0, 4, 8),)]
     stays = moved_of(builder, schedule_of(builder, waiting=(0, 4)), renames=False)
     assert loads(stays) == [(WGT, 0, 8), (INP, 0, 4), (INP, 4, 4), (WGT, 4, 8)]
@@ -101,7 +102,7 @@ def test_weights_whose_place_is_taken_move_to_another_and_micro_ops_follow():
 def weights_read(builder: StreamBuilder) -> list[list[object]]:
     """Return the elements of tensors that each product reads, in order."""
     held, read = dict[int, object](), []
-    for each in builder.record.instructions():
+    for each in instructions(builder.record):
         if each.form is isa.Load and each.row[0] == WGT:
             _, place, element, _, size, _ = each.row[:6]
             held |= {place + at: (each.tensor, element + at) for at in range(size)}

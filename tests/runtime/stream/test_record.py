@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from tests.runtime.stream.recorded import Recorded, instructions
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.hw.spec.window import TAPS
 from vdla.runtime.stream.micro_kernels import MicroKernel
-from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record, Recorded
+from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record
 from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP, WGT, INP, ACC, OUT, ACC_8BIT, TABLE, RES = (
@@ -143,7 +144,7 @@ def test_instructions_are_as_they_were_recorded():
     TOUCHED["a load of weights"][0](record)
     record.owner = 4
     TOUCHED["a product"][0](record)
-    load, product = record.instructions()
+    load, product = instructions(record)
     fields = {"memory_type": WGT, "sram_base": 7, **ROWS}
     assert load == Recorded(
         isa.Load, tuple(fields.get(name, 0) for name in FIELDS[isa.Load]), TENSOR, None, -1
