@@ -154,10 +154,11 @@ class Pool(Generic[Thing, Result]):
 
     def _taken(self, waiting: deque[_Task[Thing]], worker: _Worker) -> _Task[Thing]:
         """Take a thing for a worker: of the next LOOK_AHEAD things the first that shares work with the
-        worker's latest thing, else the first that shares none with what other workers do, else the first."""
+        worker's latest thing, else the first that shares none with the latest things of other workers, else
+        the first."""
         shares = [self._shared(task.thing) for task in islice(waiting, LOOK_AHEAD)]
-        busy = {self._workers[connection].share for connection in self._tasks}
-        free = (place for place, share in enumerate(shares) if share not in busy)
+        others = {other.share for other in self._workers.values() if other is not worker}
+        free = (place for place, share in enumerate(shares) if share not in others)
         place = shares.index(worker.share) if worker.share in shares else next(free, 0)
         task = waiting[place]
         del waiting[place]
