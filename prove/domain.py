@@ -8,12 +8,9 @@ matrix B is scaled so that the byte of a root itself has the residue G[root, 0].
 """
 
 import hashlib
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from math import prod
-from operator import mul
 from threading import Lock
 
 import numpy as np
@@ -47,6 +44,7 @@ from vdla.prove.elements import (
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule, coefficients, secret_matrix
 from vdla.prove.kernels import WORDS_OF_ROOT, evaluate, look_at_functions, name_sums
+from vdla.prove.named_sums import NamedSums
 from vdla.prove.requantisation import EXACT, Requantisations
 from vdla.prove.sets import Sets
 
@@ -56,10 +54,6 @@ TOGETHER = 64
 """Roots whose pseudo-random bits are computed at a time."""
 SUM_BITS = 32
 """Of accumulators; `Domain.requantise` is told of others."""
-CLASSES = tuple((degree, divisors) for degree in range(1, LARGEST_DEGREE + 1) for divisors in range(RESIDUES))
-"""Classes of sums: by degree, and by how many primes may divide the coefficients of a difference of two."""
-LIKELIEST = 2.0**-30 / (1 - 2.0**-30)
-"""Bound on the probability of each value of an entry of B and G, given that B can be scaled."""
 
 
 class Domain:
@@ -77,7 +71,7 @@ class Domain:
         self._seed = seed
         self._numbering = Lock()
         self._kinds: dict[tuple[object, ...], int] = {}
-        self._named = np.zeros((len(CLASSES), 1), np.int64)  # numbers of sums, by class and kind
+        self._named = NamedSums()
         self._keys = self._words("roots", 4)
         self._matrices = [secret_matrix(prime, self._words(f"matrix {prime}", 1 << 10)) for prime in PRIMES]
         self._coefficients = np.zeros((0, RESIDUES, 1 + LARGEST_DEGREE), np.int64)
@@ -316,7 +310,7 @@ class Domain:
         compact, shape = as_channels(columns, sums.shape)
         out = np.empty(shape, ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *shape)
-        self._count(sums, compact[2], shape[0] * shape[2])
+        self._named.add(sums, compact[2], shape[0] * shape[2])
         name_sums(residues, compact, out)
         if sums.source is None:  # then every root is of a requantisation, and no set
             return out.reshape(sums.shape)
@@ -336,7 +330,7 @@ class Domain:
         out = np.empty((1, 1, sums.residues[0].size), ELEMENT)
         column = np.array([[0], [0], [self.kind(SUM)], [IDENTITY]])
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
-        self._count(sums, column[2], out.size)
+        self._named.add(sums, column[2], out.size)
         name_sums(residues, column, out)
         elements = out.reshape(sums.shape)
         if sums.source is not None:
@@ -423,7 +417,7 @@ class Domain:
         column = np.array([[0], [0], [self.kind("mapped", name)], [IDENTITY]])
         out = np.empty((1, 1, prod(sums.shape)), ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
-        self._count(sums, column[2], out.size)
+        self._named.add(sums, column[2], out.size)
         name_sums(residues, column, out)
         flat = out.reshape(-1)
         if sums.source is not None:
@@ -437,27 +431,6 @@ class Domain:
             )
             flat[single] = self.of_functions(source[single], functions)
         return flat.reshape(sums.shape)
-
-    def _count(self, sums: Sums, kinds: NDArray[np.int64], repeats: int) -> None:
-        """Count sums that are named: so many of each entry of `kinds`, int64[n].
-
-        Sums whose coefficients exceed a prime are counted apart: the difference of two of them may have
-        coefficients that the prime divides.
-
-        Raises:
-            ProofError: coefficients of the sums could be divisible by every prime.
-        """
-        divisors = bisect_right(list(accumulate(sorted(PRIMES), mul)), 2 * sums.reach)
-        if divisors == RESIDUES:
-            raise ProofError(
-                f"a sum has coefficients of up to {sums.reach:,}; a proof covers only smaller coefficients"
-            )
-        number = CLASSES.index((max(1, sums.degree), divisors))
-        with self._numbering:
-            missing = len(self._kinds) + NO_ROOT + 1 - self._named.shape[1]
-            if missing > 0:
-                self._named = np.pad(self._named, ((0, 0), (0, missing)))
-            np.add.at(self._named[number], kinds, repeats)
 
     def add_residual(self, values: Elements, residuals: Sums, parameters: np.ndarray) -> Elements:
         """Return bytes with residuals added (`vdla.hw.spec.numerics.add_residual`), elements[...].
@@ -487,19 +460,10 @@ class Domain:
     def failure_probability(self) -> float:
         """A bound on the probability that two different functions have been given the same name.
 
-        Every pair of different sums of a kind counts. By Schwartz and Zippel, each prime confuses two such
-        sums with a probability of at most 2 * degree * `LIKELIEST`, as their polynomials in B and G have at
-        most twice the degree. Primes that may divide the coefficients do not count. Every pair of sets counts
-        too; names of sets have 128 pseudo-random bits.
+        Every pair of different sums of a kind counts (`NamedSums`), and every pair of sets. Names of
+        sets have 128 pseudo-random bits.
         """
-        total = 0.0
-        for row, (degree, divisors) in enumerate(CLASSES):
-            for row_2, (degree_2, divisors_2) in enumerate(CLASSES[: row + 1]):
-                left, right = (self._named[each, NO_ROOT + 1 :].astype(np.float64) for each in (row, row_2))
-                pairs = left * (left - 1) / 2 if row == row_2 else left * right
-                exponent = RESIDUES - max(divisors, divisors_2)
-                total += float(pairs.sum()) * (2 * max(degree, degree_2) * LIKELIEST) ** exponent
-        return total + self._sets.count**2 / 2 * 2.0**-128
+        return self._named.failure_probability + self._sets.count**2 / 2 * 2.0**-128
 
 
 def _scratch() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

@@ -123,7 +123,7 @@ def _told(target: Target, before: TuningRecord, now: TuningRecord) -> bool:
     old, new = before.cycles or 0, now.cycles or 0  # settled choices are legal, so they have cycles
     click.echo(
         f"{target.name:12} {now.model:28} {old:12,} -> {new:12,} ({(new / old - 1) * 100:+.2f}%); "
-        f"by the compiler's own choices {now.before:12,}"
+        f"by the default choices {now.before:12,}"
     )
     return new <= old
 

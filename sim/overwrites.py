@@ -48,6 +48,7 @@ class _Overwrite:
     remedy: str
 
     def error(self, program: DecodedStream) -> OverwriteError:
+        """Return the error that names the STORE, the bytes it overwrites, and the remedy."""
         where = f"DRAM bytes {self.begin:#x}..{self.end - 1:#x}"
         did = f"{program.describe(self.store)} overwrites {self.victim}, {where}"
         remedy = f"let the STORE write elsewhere, or {self.remedy}"

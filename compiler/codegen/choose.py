@@ -25,7 +25,7 @@ from vdla.compiler.codegen.tiles import (
 )
 from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.base import PARAMETERS, WEIGHTS, Choice, Task
 from vdla.compiler.tasks.convolution import TiledTask
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
@@ -53,7 +53,7 @@ CONVINCING = 300
 # fitted to the convolutions of 7 networks on `default`, with one image and with a batch of four.
 NEARLY_LEAST = 1.02
 RUNS = 4  # of a task whose weights last: the first loads them
-CONSTANTS = ("W", "P")  # operands of a task that are the same in all runs
+CONSTANTS = (WEIGHTS, PARAMETERS)  # operands of a task that are the same in all runs
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
 

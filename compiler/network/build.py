@@ -12,12 +12,11 @@ from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.layouts.joined import copied
-from vdla.compiler.network.groups import WEIGHTS
 from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
 from vdla.compiler.operands.address_map import DENSE, Operand
-from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.base import WEIGHTS, Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters

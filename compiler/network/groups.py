@@ -31,7 +31,7 @@ from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded, Piece, Placements, Stored
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.base import PARAMETERS, WEIGHTS, Task
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain, chains
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
@@ -52,8 +52,6 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension, Parameter
 from vdla.runtime.layout import Layout
 
-PARAMETERS = "P"  # parameters of requantisation in programs
-WEIGHTS = "W"
 PRODUCT = "Q"  # parameters of requantisation of scaled inputs
 BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 GREATEST_PRODUCT = 1 << 2 * (BYTE_BITS - 1)  # of two int8 numbers

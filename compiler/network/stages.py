@@ -20,12 +20,11 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.build import build, constants_of, operators_of
-from vdla.compiler.network.groups import WEIGHTS
 from vdla.compiler.network.partition import Part, place, worthwhile
 from vdla.compiler.network.placed import Offloaded, Placed
 from vdla.compiler.network.target_passes import target_passes
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.base import WEIGHTS, Choice, Task
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target

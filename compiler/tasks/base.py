@@ -16,6 +16,8 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 BUS_BOUND_THREADS = (3, 2, 1)
 """Virtual threads of a task that the bus bounds: a load, the computation and a store overlap."""
+WEIGHTS, PARAMETERS = "W", "P"
+"""Operand names of the weights and of the parameters of requantisation, which are constants of a task."""
 
 
 @dataclass(frozen=True, slots=True)

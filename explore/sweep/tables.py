@@ -130,10 +130,12 @@ class Judged(Protocol):
     """Where a row stands to limits."""
 
     @property
-    def verdict(self) -> str | None: ...
+    def verdict(self) -> str | None:
+        """The text of a `Verdict`; None for a row without a result."""
 
     @property
-    def why(self) -> str: ...
+    def why(self) -> str:
+        """The figures that are not within their limits; "" where all are."""
 
 
 def points_table(

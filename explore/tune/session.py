@@ -202,8 +202,7 @@ class Session:
         measured = started.measured
         if started.choice is None or measured.cycles is None:
             raise TuneError(
-                f"layer {self._layers[task][0]}: the compiler's own choice cannot be measured: "
-                f"{measured.status}"
+                f"layer {self._layers[task][0]}: the default choice cannot be measured: {measured.status}"
             )
         self._log.append(
             [self._known.default_record(task, started.choice, measured.cycles, self._layers[task])]

@@ -28,11 +28,13 @@ _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)  # the last t
 
 
 @overload
-def whole_file(path: str | os.PathLike[str], mode: Literal["w"] = "w") -> AbstractContextManager[IO[str]]: ...
+def whole_file(path: str | os.PathLike[str], mode: Literal["w"] = "w") -> AbstractContextManager[IO[str]]:
+    """Open a text file (UTF-8), as the implementation below describes."""
 
 
 @overload
-def whole_file(path: str | os.PathLike[str], mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
+def whole_file(path: str | os.PathLike[str], mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]:
+    """Open a file of bytes, as the implementation below describes."""
 
 
 @contextmanager
@@ -145,12 +147,14 @@ class _InPlace:
         self.file = _stream(target, mode)
 
     def complete(self, *, synced: bool = True) -> None:
+        """Flush what was written. `synced` has no effect: there is no draft to publish."""
         self.file.flush()
 
     def publish(self) -> None:
         """Do nothing: the data have been written already."""
 
     def close(self) -> None:
+        """Close the file."""
         with suppress(OSError):  # `complete` has reported what could not be flushed
             self.file.close()
 

@@ -181,17 +181,12 @@ def int8_products(
         transposed: a part of `b` has N rows and K columns; else K rows and N columns.
     """
     rows, columns, depth = size
-    left, right = (
-        _matrix(values if table is None else int8_lookup(values, table))
-        for values, table in ((a, a_table), (b, b_table))
-    )
+    left, right = _matrix(a, a_table), _matrix(b, b_table)
     result = np.zeros((prod(shape[:-1]), shape[-1]), np.int8)
     extents = ((rows, depth), (columns, depth) if transposed else (depth, columns), (rows, columns))
-    firsts = a_places, b_places, places
     zero = [np.array(number, np.int32) for number in zeros]
-    for left_part, right_part, result_part in zip(
-        *map(parts_of_matrices, (left, right, result), firsts, extents), strict=True
-    ):
+    parts = map(parts_of_matrices, (left, right, result), (a_places, b_places, places), extents)
+    for left_part, right_part, result_part in zip(*parts, strict=True):
         sums = exact_matmul(
             shifted(left_part, zero[0]), shifted(right_part.T if transposed else right_part, zero[1])
         )
@@ -199,8 +194,10 @@ def int8_products(
     return result.reshape(tuple(shape))
 
 
-def _matrix(values: np.ndarray) -> np.ndarray:
-    return values.reshape(-1, values.shape[-1])
+def _matrix(values: np.ndarray, table: np.ndarray | None) -> np.ndarray:
+    """Return int8[n, c]: values int8[..., c], looked up in a table where there is one."""
+    looked_up = values if table is None else int8_lookup(values, table)
+    return looked_up.reshape(-1, values.shape[-1])
 
 
 def parts_of_matrices(

@@ -83,8 +83,7 @@ def fit(
         if len(shapes) > 1:
             raise InputError(
                 f"samples of input {name} have the shapes {' and '.join(map(_extents, shapes[:2]))}; a "
-                "module has "
-                f"one shape: cut or pad them, or give --shape {name}={_option(shapes[0])}"
+                f"module has one shape: cut or pad them, or give --shape {name}={_option(shapes[0])}"
             )
     _check_names(inputs, samples[0])
     stacked = any(fitted_entry.along is Along.STACK for fitted_entry in fitted)
@@ -137,8 +136,7 @@ def _of_entry(
         counts = ", ".join(f"{name}: {count}" for name, count in several.items())
         raise InputError(
             f"{entry.where}arrays have {counts} samples; give each input the same number, at least 1, along "
-            "the "
-            "first dimension"
+            "the first dimension"
         )
     count = max(several.values(), default=1)
     samples = tuple(
@@ -219,7 +217,11 @@ def _of_array(array: np.ndarray, who: str, name: str, declared: Declared) -> _Pa
 
 
 def _along_first(array: np.ndarray, who: str, name: str, declared: Declared) -> _Parts | None:
-    """Return the samples in an array whose extents fit but for the first, if they stand along that."""
+    """Return the samples of an array that fits an input in rank and in all extents after the first.
+
+    The first axis then holds one sample, or several one after the other. None: the input's first extent is
+    fixed and no batch, and the array's first extent differs from it.
+    """
     assert declared.shape is not None, "the rank was compared"
     first, count = declared.shape[0], len(array)
     if count == (first or 1):
@@ -230,8 +232,8 @@ def _along_first(array: np.ndarray, who: str, name: str, declared: Declared) -> 
         option = f"{name}={_option(array.shape)}"
         raise InputError(
             f"{who} is {_text(array)}, and the file leaves its first extent open ({declared}): give --shape "
-            f"{option} if "
-            f"that is one sample, or --shape {name}={_option((1, *array.shape[1:]))} if it holds {count}"
+            f"{option} if that is one sample, or --shape {name}={_option((1, *array.shape[1:]))} if it holds "
+            f"{count}"
         )
     batch = first or 1
     if count % batch:

@@ -156,21 +156,17 @@ def summary_of(plan: Plan, report: Report, clock_hz: float | None = None, clock_
     """Return the summary of a module and of a report on it.
 
     Args:
-        clock_hz: turned the report's cycles into time; None: the clock of the plan's target.
+        clock_hz: clock with which the report converts cycles to time; None: the clock of the plan's target.
         clock_note: what is known of the clock of the plan's target, if it is estimated.
     """
-    own_clock = clock_hz in (None, plan.target.clock_hz)
-    crossings = [
-        [sum(crossing.layout.size for crossing in direction) for direction in (step.packs, step.unpacks)]
-        for step in plan.launches
-    ]
+    is_target_clock = clock_hz in (None, plan.target.clock_hz)
     return Summary(
         plan.name,
         plan.target.name,
         report.device,
         plan.config.macs_per_cycle,
         clock_hz or plan.target.clock_hz,
-        plan.target.clock_source if own_clock else ClockSource.GIVEN,
+        plan.target.clock_source if is_target_clock else ClockSource.GIVEN,
         report.macs,
         report.host_macs,
         report.cycles,
@@ -183,8 +179,7 @@ def summary_of(plan: Plan, report: Report, clock_hz: float | None = None, clock_
         report.roofline_cycles,
         len(plan.launches),
         sum(stream.count for stream in plan.streams.values()),
-        sum(into for into, _ in crossings),
-        sum(back for _, back in crossings),
+        *_crossing_bytes(plan),
         len(plan.host_steps),
         report.host_seconds,
         report.copy_seconds,
@@ -195,8 +190,15 @@ def summary_of(plan: Plan, report: Report, clock_hz: float | None = None, clock_
         tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
         report.runs,
         plan.fidelity,
-        clock_note if own_clock else "",
+        clock_note if is_target_clock else "",
     )
+
+
+def _crossing_bytes(plan: Plan) -> tuple[int, int]:
+    """Return the bytes that all launches take to the accelerator, and the bytes that they bring back."""
+    packed = sum(crossing.layout.size for step in plan.launches for crossing in step.packs)
+    unpacked = sum(crossing.layout.size for step in plan.launches for crossing in step.unpacks)
+    return packed, unpacked
 
 
 def costly(layers: Iterable[LayerReport], most: int = MOST_COSTLY) -> tuple[Cost, ...]:

@@ -90,13 +90,8 @@ def _search(
     for number in range(begin.size):
         if written[number] != NO_TENSOR:
             versions[written[number]] += 1
-        tensor, element, rows, columns, stride = (
-            copies[number, 0],
-            copies[number, 1],
-            copies[number, 2],
-            copies[number, 3],
-            copies[number, 4],
-        )
+        tensor, element, rows = copies[number, 0], copies[number, 1], copies[number, 2]
+        columns, stride = copies[number, 3], copies[number, 4]
         if tensor == NO_TENSOR or rows * columns != end[number] - begin[number]:
             for place in range(begin[number], end[number]):
                 tensors[place] = UNKNOWN

@@ -37,8 +37,7 @@ def quantise(
 ) -> ModelProto:
     """Return the quantised form of a model: int8, symmetric, weights per channel.
 
-    Batch normalisations are folded first. An operator and the Relu behind it are rounded once, after the
-    Relu.
+    Batch normalisations are folded. An operator with a Relu behind it is rounded once, after the Relu.
 
     Args:
         source: the float model's file.

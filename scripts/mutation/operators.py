@@ -121,6 +121,7 @@ class Finder(ast.NodeVisitor):
         self._starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]
 
     def generic_visit(self, node: ast.AST) -> None:
+        """Collect the changes of a node, then those of its parts."""
         for operator, target, text in self.offers(node):
             begin = self._starts[target.lineno - 1] + target.col_offset
             end = self._starts[target.end_lineno - 1] + target.end_col_offset
@@ -135,6 +136,7 @@ class Finder(ast.NodeVisitor):
     visit_Import = visit_ImportFrom = visit_Assert = visit_Raise = visit_JoinedStr = visit_skipped
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        """Leave out decorators and the type of the result, and methods that make texts."""
         if node.name not in TEXT_METHODS:
             node.decorator_list, node.returns = [], None
             self.generic_visit(node)
@@ -145,18 +147,22 @@ class Finder(ast.NodeVisitor):
         """Leave out the annotation, which is all that an argument has."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Visit the assigned value only."""
         if node.value:
             self.visit(node.value)
 
     def visit_keyword(self, node: ast.keyword) -> None:
+        """Leave out arguments that no test can see."""
         if node.arg not in UNSEEN:
             self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
+        """Leave out imports for the type checker."""
         if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
+        """Leave out negative extents of `reshape`, and calls that make messages."""
         if _callee(node) == "reshape":  # to which every negative extent means the same
             node.args = [argument for argument in node.args if not _is_negative(argument)]
         if not _speaks(node):

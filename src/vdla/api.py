@@ -37,6 +37,7 @@ from vdla.runtime.session.summary import Summary, summary_of
 if TYPE_CHECKING:
     from vdla.compiler.codegen.tuned.best_records import Tuning
     from vdla.compiler.graph.source import ModelSource
+    from vdla.compiler.network.source import Source
     from vdla.explore.sweep.results import Results
     from vdla.explore.sweep.run import Progress
     from vdla.prove.proof import Proof
@@ -131,29 +132,24 @@ class Module:
 
         Args:
             inputs: an array for a network of one input, a mapping from inputs to arrays, a file, an image of
-                Pillow, or a list of samples; see `vdla.runtime.samples.given`. Elements of another type are
-                converted where the input's type holds them. Several samples run one after the other, and
-                their outputs are joined as the samples were: along the first axis where that is a batch of 1,
-                else along a new axis.
-            device: "functional", "cycle", "rtl", the address of a server's device, as
-                "remote://host:port", or a board, as "board:FOLDER" with the folder of a build, or
-                "board:sim", the simulated board.
-            image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
-                1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
+                Pillow, or a list of samples; see `vdla.runtime.samples.given`. Elements are converted where
+                the input's type holds them. Several samples run in turn, and their outputs are joined along
+                the first axis where that is a batch of 1, else along a new axis.
+            device: "functional", "cycle", "rtl", "remote://host:port" of a server, "board:FOLDER" with the
+                folder of a build, or "board:sim", the simulated board.
+            image_scale: converts pixels to numbers: "imagenet", "clip", "unit" (0 to 1), "signed" (-1 to 1),
+                "raw" (0 to 255), or mean and standard deviation.
             clock_hz: converts cycles to time; None: the board's clock, else the clock of the module's target.
-            memory: of a timed device; None: the target's memory. Cycles depend on it, results do not. A board
-                has the memory of its board file.
+            memory: of a timed device; None: the target's memory, or the board's. It affects cycles only.
             waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
-            named: inputs by name, in place of `inputs`. An input with the name of another argument has to
-                stand in a mapping.
+            named: inputs by name, in place of `inputs`; a mapping where a name is also that of an argument.
 
         Raises:
-            InputError: an input is missing, unknown, of a shape or with elements that the network does not
-                take, or in the memory of another device.
+            InputError: an input is missing, unknown, of a wrong shape, with elements that its type does not
+                hold, or in the memory of another device.
             ModuleError: an input is not finite.
-            DeviceError: another device than "rtl" is to write waveforms, there is no such device, or its
-                server refuses the run.
+            DeviceError: an unknown device, waveforms of another device than "rtl", or a refusal by a server.
             DeviceLostError: a server or a board is gone; the next run makes a new device.
             ToolError: the device needs what is not installed.
         """
@@ -161,12 +157,24 @@ class Module:
         fitted = self._fitted(inputs, named, image_scale)
         session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
         outcome = run_each(session, fitted, progress)
-        clock_hz = clock_hz or getattr(session.device, "clock_hz", None)
-        waveforms = tuple(getattr(session.device, "waveforms", ()))
-        used: AnyMemory = getattr(session.device, "memory", memory or self.plan.target.memory)
-        run_report = report(self.plan, outcome, device, clock_hz, used)
+        return self._reported(outcome, session.device, device, memory, clock_hz, fitted.notes)
+
+    def _reported(
+        self,
+        outcome: Outcome,
+        device: object,
+        name: str,
+        memory: AnyMemory | None,
+        clock_hz: float | None,
+        notes: tuple[str, ...],
+    ) -> Run:
+        """Return an outcome on the device of a name with its report; see `run`."""
+        clock_hz = clock_hz or getattr(device, "clock_hz", None)
+        waveforms = tuple(getattr(device, "waveforms", ()))
+        used: AnyMemory = getattr(device, "memory", memory or self.plan.target.memory)
+        run_report = report(self.plan, outcome, name, clock_hz, used)
         summary = summary_of(self.plan, run_report, clock_hz, clock_note(self.plan.target))
-        return Run(outcome.outputs, run_report, summary, outcome, used, waveforms, fitted.notes)
+        return Run(outcome.outputs, run_report, summary, outcome, used, waveforms, notes)
 
     def _fitted(self, inputs: object, named: Mapping[str, object], image_scale: object) -> Fitted:
         """Return what was given for a run as samples."""
@@ -289,44 +297,46 @@ def compile(
     Args:
         model: an ONNX file, its bytes, or a model of the `onnx` package.
         target: a target or a configuration, the name of a preset, or a file.
-        samples: inputs on which a float network is calibrated for quantisation, in all forms that
-            `Module.run`
-            takes: `{"x": array}`, an array, a file, a folder, a list. They also tell the shapes of inputs
-            that are dynamic in the model; a batch is 1 then.
-        image_scale: what turns the pixels of image files into numbers; as for `Module.run`.
-        percentile: percentile of each activation's magnitudes that its scale must hold; None: each has the
-            range that costs least on the samples.
+        samples: inputs that calibrate a float network, in all forms of `Module.run`, or a folder. They tell
+            the shapes of dynamic inputs, too; a batch is 1 then.
+        image_scale: converts the pixels of image files to numbers, as for `Module.run`.
+        percentile: of each activation's magnitudes that its scale holds; None: the range of least cost.
         float_layers: names of layers that stay in float.
         float_share: percent of the multiply-accumulates whose layers may stay in float, the costliest first.
-        quality: the signal to noise that every output is to have on the samples, in decibels, or a name for
-            it: "balanced" is 10 dB and "exact" 30 dB. Layers stay in float until it is reached; with "fast",
-            none does. `Module.summary` says what was reached.
-        shapes: shapes of inputs that are dynamic in the model, where samples do not tell them, or tell
-            another batch than is wanted.
+        quality: signal to noise of every output on the samples in decibels; "balanced" is 10, "exact" 30.
+            Layers stay in float until it is reached; with "fast", none does. `Module.summary` tells it.
+        shapes: of dynamic inputs, where samples do not tell them, or tell another batch than is wanted.
         fixed: inputs of the model that become constants, each with the number that all its elements are.
-        inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: the
-            inputs and outputs of the model.
+        inputs, outputs: values between which the model is cut; none: the model's inputs and outputs.
         tuning: a log of `vdla tune`, whose best choices are used; "none": no log; None: the records that
             ship with the kit. `Module.tuning` tells for which layers there was none.
         progress: called with a text for each step of the work.
 
     Raises:
-        GraphError: the model cannot be imported or cut, or it is a float network and there are no samples;
-            or the quality is unknown.
+        GraphError: the model cannot be imported or cut; a float network has no samples; unknown quality.
         InputError: samples cannot be read, do not fit the network, or are in the memory of another device.
         TuneError: the log cannot be read, or a line before the last is damaged.
     """
-    from vdla.compiler.codegen.tuned.best_records import records_of
     from vdla.compiler.graph.quantisation.options import Options, quality_db
     from vdla.compiler.graph.source import Section
-    from vdla.compiler.network.plan_cache import cached_tuned_plan
     from vdla.compiler.network.source import Source
 
     options = Options(percentile, tuple(float_layers), float_share, quality_db(quality))
     section = Section(tuple(inputs), tuple(outputs), tuple((fixed or {}).items()))
-    source = Source(
-        model, None if samples is None else given_of(samples, image_scale), options, shapes, section
-    )
+    given = None if samples is None else given_of(samples, image_scale)
+    return _compiled(Source(model, given, options, shapes, section), target, tuning, progress)
+
+
+def _compiled(
+    source: "Source",
+    target: Target | AcceleratorConfig | str | Path,
+    tuning: str | os.PathLike[str] | None,
+    progress: Callable[[str], None],
+) -> Module:
+    """Return the module of a source; see `compile`."""
+    from vdla.compiler.codegen.tuned.best_records import records_of
+    from vdla.compiler.network.plan_cache import cached_tuned_plan
+
     compiled = cached_tuned_plan(source, target_of(target), records_of(tuning), progress)
     return Module(compiled.plan, compiled.tuning)
 

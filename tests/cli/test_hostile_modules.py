@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.compiler.network.compiled import handmade
-from tests.runtime.module.test_file import array, members, sealed, with_header
+from tests.runtime.module.module_bytes import array, members, sealed, with_header
 from tests.runtime.zips import archive, npy, with_size, zeros
 from vdla.cli import inspect
 from vdla.cli import run as running

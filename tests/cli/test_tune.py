@@ -24,7 +24,7 @@ main(prog_name="vdla")
 """
 
 
-GAIN = r"[\d,]+ cycles by the compiler's own choices, [\d,]+ by the best \([+-][\d.]+%\)"
+GAIN = r"[\d,]+ cycles by the default choices, [\d,]+ by the best \([+-][\d.]+%\)"
 
 
 @pytest.fixture

@@ -1,292 +1,30 @@
 """Runs inside the simulator: the store unit against a scratchpad and a memory in Python."""
 
 import random
-from collections import deque
 from dataclasses import replace
 from itertools import islice, product
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from dram import bursts
-from streams import configuration, send, start, unpack
+from store_harness import Inputs, Memory, fill_tables, inputs, residuals, scratchpad, word
+from store_programs import OUT, STORES, expected, mixed, stores
+from streams import configuration, send, start
 
-from vdla.hw.signatures import has_shadow, request_layout, shadow, write_beat_layout
-from vdla.hw.spec import codec, isa, numerics
+from vdla.hw.signatures import has_shadow
+from vdla.hw.spec import codec, isa
 from vdla.hw.spec.timing import (
     BURSTS_STORED_AHEAD,
     STORE_REQUESTS_AHEAD,
-    given_stage,
     store_read_stages,
     store_stages,
 )
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
-INPUTS = (
-    "instruction__valid",
-    "instruction__payload",
-    "pop_prev__available",
-    "push_prev__room",
-    "request__ready",
-    "write_data__ready",
-    "write_done",
-)
-OUT = MemoryType.OUT
-STORES = (
-    isa.Store(memory_type=OUT, sram_base=3, dram_base=5, y_size=1, x_size=70, x_stride=70, push_prev=1),
-    isa.Store(memory_type=OUT, x_size=0, y_size=1, push_prev=1),
-    isa.Store(memory_type=OUT, x_size=2, y_size=0),
-    isa.Store(memory_type=OUT, sram_base=90, dram_base=301, y_size=5, x_size=3, x_stride=7, push_prev=1),
-    isa.Store(memory_type=OUT, x_size=0, push_prev=1),
-    isa.Store(memory_type=OUT, sram_base=120, dram_base=500, y_size=1, x_size=1, push_prev=1),
-)
-
-
-REQUANTISING = (
-    isa.Store(
-        memory_type=OUT,
-        parameters=2,
-        sram_base=7,
-        dram_base=700,
-        y_size=2,
-        x_size=9,
-        x_stride=11,
-        push_prev=1,
-    ),
-    isa.Store(memory_type=OUT, parameters=9, x_size=0, push_prev=1),
-    isa.Store(memory_type=OUT, parameters=1, sram_base=40, dram_base=801, y_size=1, x_size=1),
-    isa.Store(memory_type=OUT, parameters=33, sram_base=50, dram_base=803, y_size=1, x_size=2),
-    isa.Store(
-        memory_type=OUT, parameters=isa.MOST_PARAMETER_SETS, sram_base=60, dram_base=806, y_size=1, x_size=1
-    ),
-)
-
-
-TABLES = (
-    isa.Store(memory_type=OUT, parameters=3, table=2, sram_base=70, dram_base=820, y_size=1, x_size=13),
-    isa.Store(memory_type=OUT, parameters=4, table=8, sram_base=80, dram_base=840, y_size=1, x_size=1),
-    isa.Store(memory_type=OUT, parameters=0, table=1, sram_base=81, dram_base=842, y_size=1, x_size=2),
-)
-RESIDUALS = (
-    isa.Store(
-        memory_type=OUT,
-        parameters=5,
-        residual=101,
-        sram_base=20,
-        dram_base=900,
-        y_size=3,
-        x_size=4,
-        x_stride=6,
-        push_prev=1,
-    ),
-    *(
-        isa.Store(
-            memory_type=OUT,
-            parameters=number,
-            residual=number,
-            sram_base=number,
-            dram_base=930 + 2 * number,
-            y_size=1,
-            x_size=1,
-        )
-        for number in range(1, 12)
-    ),
-    isa.Store(memory_type=OUT, parameters=6, sram_base=30, dram_base=960, y_size=1, x_size=3),
-    isa.Store(memory_type=OUT, parameters=0, residual=4, sram_base=33, dram_base=970, y_size=1, x_size=3),
-    isa.Store(memory_type=OUT, parameters=7, residual=9, x_size=0, push_prev=1),
-)
-
-
-def stores(config) -> tuple[isa.Store, ...]:
-    """Return the STOREs that a configuration has; each with a residual also with a table, if it can be."""
-    listed = STORES
-    if config.has(Extension.REQUANTISE):
-        listed += REQUANTISING
-    if config.has(Extension.TABLE):
-        listed += TABLES
-    if config.has(Extension.RESIDUAL):
-        listed += RESIDUALS
-    if config.has(Extension.TABLE) and config.has(Extension.RESIDUAL):
-        listed += tuple(
-            replace(store, table=number % 9, dram_base=store.dram_base + 100)
-            for number, store in enumerate(RESIDUALS)
-        )
-    return listed
-
-
-def element(config, index: int) -> list[int]:
-    """Return accumulator element `index` of the scratchpad."""
-    span = 1 << config.acc_bits
-    return [
-        numerics.wrap((index * 7919 + place * 104729 + 12345) ** 2 % span, config.acc_bits)
-        for place in range(config.batch * config.block_out)
-    ]
-
-
-def outputs(config, store: isa.Store, index: int) -> bytes:
-    """Return what a STORE makes of element `index`, as it stands in DRAM."""
-    values = element(config, index)
-    if store.parameters:
-        kept = [element(config, store.parameters_base + row) for row in Parameter]
-        values = [
-            numerics.requantise(value, parameters, config.acc_bits)
-            for value, *parameters in zip(values, *kept, strict=True)
-        ]
-        values = followed(config, store, values, index - store.sram_base)
-    packed = sum(
-        (value & (1 << config.out_bits) - 1) << place * config.out_bits for place, value in enumerate(values)
-    )
-    return packed.to_bytes(config.element_bytes(OUT), "little")
-
-
-def entry(number: int, value: int) -> int:
-    """Return the entry of a value in table `number`, counted from 1, as a signed byte."""
-    place = 256 * (number - 1) + (value & 0xFF)
-    return numerics.wrap((place * 73 + 29) ** 2 >> 3, 8)
-
-
-def residual(config, index: int) -> list[int]:
-    """Return element `index` of the residual scratchpad."""
-    return [
-        numerics.wrap((index * 6007 + place * 997 + 77) ** 2 >> 5, config.out_bits)
-        for place in range(config.batch * config.block_out)
-    ]
-
-
-def followed(config, store: isa.Store, values: list[int], number: int) -> list[int]:
-    """Return what the steps behind requantisation make of the values of element `number` of a STORE."""
-    if store.table:
-        values = [entry(store.table, value) for value in values]
-    if store.residual:
-        scalars = [element(config, int(row))[0] for row in Parameter]
-        values = [
-            numerics.add_residual(value, other, scalars)
-            for value, other in zip(values, residual(config, store.residual - 1 + number), strict=True)
-        ]
-    return values
-
-
-def expected(config, executed: tuple[isa.Store, ...]) -> dict[int, int]:
-    """Return every byte of DRAM that the STOREs write."""
-    size, dram = config.element_bytes(OUT), {}
-    for store in executed:
-        for y in range(store.y_size):
-            for x in range(store.x_size):
-                start = (store.dram_base + y * store.x_stride + x) * size
-                dram.update(enumerate(outputs(config, store, store.sram_base + y * store.x_size + x), start))
-    return dram
-
-
-def word(config, index: int) -> int:
-    """Return element `index` as the store unit reads it."""
-    bits = config.acc_bits if shadow(config) is MemoryType.ACC else config.out_bits
-    return sum(
-        (value & (1 << bits) - 1) << place * bits for place, value in enumerate(element(config, index))
-    )
-
 
 def stages(config) -> int:
     """Return the cycles from a read to its beat."""
     return store_stages(config.extensions, store_read_stages(config.acc_ports, config.gemm_stages))
-
-
-async def slots(dut, config) -> None:
-    """Answer each read for which a slot is taken when the slot has come to the accumulators, once."""
-    due, other = deque([None] * given_stage(config.gemm_stages)), (1 << len(dut.acc__data)) - 1
-    while True:
-        await RisingEdge(dut.clk)
-        due.append(int(dut.acc__address.value) if int(dut.acc__taken.value) else None)
-        index = due.popleft()
-        await FallingEdge(dut.clk)
-        dut.acc__data.value = other if index is None else word(config, index)
-
-
-async def scratchpad(dut, config) -> None:
-    """Answer each address in the cycle after it."""
-    if not has_shadow(config):
-        await slots(dut, config)
-    while True:
-        await RisingEdge(dut.clk)
-        address = int(dut.out__address.value)
-        await FallingEdge(dut.clk)
-        dut.out__data.value = word(config, address)
-
-
-async def fill_tables(dut, config) -> None:
-    """Write every element of TABLE, where the configuration has it."""
-    if not config.has(Extension.TABLE):
-        return
-    entries = config.entries
-    for index in range(config.depth(MemoryType.TABLE)):
-        number, place = divmod(index * entries, 256)
-        values = [entry(number + 1, place + lane) & 0xFF for lane in range(entries)]
-        dut.table__address.value = index
-        dut.table__data.value = sum(value << 8 * lane for lane, value in enumerate(values))
-        dut.table__enable.value = 1
-        await FallingEdge(dut.clk)
-    dut.table__enable.value = 0
-
-
-async def residuals(dut, config) -> None:
-    """Answer each address of the residual scratchpad in the cycle after it, where there is one."""
-    bits = config.out_bits
-    while config.has(Extension.RESIDUAL):
-        await RisingEdge(dut.clk)
-        address = int(dut.res__address.value) if dut.res__address.value.is_resolvable else 0
-        await FallingEdge(dut.clk)
-        dut.res__data.value = sum(
-            (value & (1 << bits) - 1) << place * bits for place, value in enumerate(residual(config, address))
-        )
-
-
-def inputs(config) -> tuple[str, ...]:
-    """Return the inputs of the unit."""
-    names = [*INPUTS, *(("out__data", "operand__next", "operand__address") if has_shadow(config) else ())]
-    names += [] if has_shadow(config) else ["acc__data"]
-    if config.has(Extension.TABLE):
-        names += ["table__address", "table__data", "table__enable"]
-    if config.has(Extension.RESIDUAL):
-        names += ["res__data"]
-    return tuple(names)
-
-
-class Memory:
-    """Takes bursts in order, with random stalls; counts tokens pushed before all bursts of a STORE were
-    answered."""
-
-    def __init__(self, dut, config, share: float) -> None:
-        self.dut, self.config, self.share = dut, config, share
-        self.bytes, self.requests, self.queue, self.pushes = {}, [], [], 0
-
-    async def serve(self) -> None:
-        dut, rng, done = self.dut, random.Random(4), 0
-        while True:
-            dut.request__ready.value = int(rng.random() >= self.share)
-            dut.write_data__ready.value = int(bool(self.queue) and rng.random() >= self.share)
-            dut.write_done.value, done = done, 0
-            await RisingEdge(dut.clk)
-            self.pushes += int(dut.push_prev__push.value)
-            if int(dut.write_data__valid.value) and int(dut.write_data__ready.value):
-                done = self._write(unpack(write_beat_layout(self.config), int(dut.write_data__payload.value)))
-            if int(dut.request__valid.value) and int(dut.request__ready.value):
-                self.requests.append(unpack(request_layout(self.config), int(dut.request__payload.value)))
-                self.queue.append(dict(self.requests[-1]))
-            await FallingEdge(dut.clk)
-
-    def _write(self, beat: dict[str, int]) -> int:
-        head = self.queue[0]
-        self.bytes.update(
-            {
-                head["address"] + lane: beat["data"] >> 8 * lane & 0xFF
-                for lane in range(self.config.bus_bytes)
-                if beat["strobe"] >> lane & 1
-            }
-        )
-        head["address"] += self.config.bus_bytes
-        head["beats"] -= 1
-        assert beat["last"] == (head["beats"] == 0)
-        if beat["last"]:
-            self.queue.pop(0)
-        return beat["last"]
 
 
 @cocotb.test()
@@ -546,39 +284,6 @@ async def test_a_store_that_waits_begins_behind_the_last_read_of_the_one_before(
         busy.append(int(dut.reads.step.value))
         await FallingEdge(dut.clk)
     assert "".join(map(str, busy)).strip("0") == "1" * reads
-
-
-def mixed(config) -> tuple[isa.Store, ...]:
-    """Return the STOREs of a configuration, of which every second writes INP instead of DRAM."""
-    depth = config.depth(MemoryType.INP)
-    listed = []
-    for number, store in enumerate(stores(config)):
-        last = max(store.y_size - 1, 0) * store.x_stride + store.x_size
-        base = 37 * number % max(1, depth - last)
-        listed += [
-            store,
-            replace(store, memory_type=MemoryType.INP, dram_base=base, push_prev=number % 3 == 0),
-        ]
-    return tuple(listed)
-
-
-class Inputs:
-    """Takes what is written into INP, and counts elements; each is announced in the cycle before."""
-
-    def __init__(self, dut) -> None:
-        self.dut, self.elements, self.written = dut, {}, 0
-
-    async def serve(self) -> None:
-        dut, announced = self.dut, 0
-        while True:
-            await RisingEdge(dut.clk)
-            enable = int(dut.inp__enable.value)
-            assert enable == announced * ((1 << len(dut.inp__enable)) - 1)
-            if enable:
-                self.written += 1
-                self.elements[int(dut.inp__address.value)] = int(dut.inp__data.value)
-            announced = int(dut.inp__next.value)
-            await FallingEdge(dut.clk)
 
 
 @cocotb.test()

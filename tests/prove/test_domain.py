@@ -476,4 +476,4 @@ def test_threads_that_name_and_count_the_same_get_the_same():
     assert all(other == first for other in others)
     assert len({kind for kind, *_ in first}) == len({number for _, number, _ in first}) == count
     assert len({requantised for *_, requantised in first}) == count
-    assert domain._named.sum() == 4 * count * 12
+    assert domain._named.count == 4 * count * 12

@@ -107,11 +107,16 @@ def observe(
 
     for place, sample in enumerate(samples):
         check_inputs(graph, sample)
-        for name, array in sample.items():
-            if not np.isfinite(array).all():
-                raise GraphError(f"value {name!r} is not finite on sample {place}")
+        _check_finite(sample, place)
         add(sample)
         interpret(graph, sample, watch)
     if place < 0:
         raise GraphError(f"graph {graph.name} cannot be calibrated without samples")
     return observed
+
+
+def _check_finite(sample: Mapping[str, np.ndarray], place: int) -> None:
+    """Refuse a sample that has an infinite element or a NaN."""
+    for name, array in sample.items():
+        if not np.isfinite(array).all():
+            raise GraphError(f"value {name!r} is not finite on sample {place}")

@@ -5,7 +5,7 @@
 const EXPLORER_LOOKS = { model: ["blue", [1, 0]], evolutionary: ["orange", [7, 3]], random: ["green", [2, 2]], exhaustive: ["pink", [9, 3, 2, 3]] };
 const OTHER_LOOKS = [["yellow", [5, 2, 1, 2]], ["grey", [1, 3]]]; // of explorers without a look of their own
 const HUNDRED = 100;
-const AXIS = "Cycles (% of the compiler's own)";
+const AXIS = "Cycles (% of the default choice)";
 
 /** Return the colour's name and the dashes of each explorer. */
 function looksOf(explorers) {
@@ -27,7 +27,7 @@ function curveRows(curves, start, last) {
   });
 }
 
-/** Draw curves. `bound` is the lower bound relative to the compiler's own choice, where it is one to show. */
+/** Draw curves. `bound` is the lower bound relative to the default choice, where it is one to show. */
 async function drawCurves(place, curves, { log, bound }) {
   if (!curves.length) return drawNothing(place, "No explorer has a trial here whose gain is known.");
   const start = log ? 1 : 0;

@@ -67,7 +67,7 @@ class Detail {
     const { runs, name } = this.#chosenWorkload();
     const [cycles, macs, used] = [runs.cycles[row.index], runs.macs[row.index], runs.utilisation[row.index]];
     const own = runs.default_cycles?.[row.index];
-    const gain = known(own) ? ` by tuning (${decimal(own)} by the compiler's own choices)` : "";
+    const gain = known(own) ? ` by tuning (${decimal(own)} by the default choices)` : "";
     byId("run").textContent = `${name}: ${decimal(cycles)} cycles${gain}, ${decimal(macs / 1e6, 1)} million MACs, ${percent(used)} of the multipliers`;
   }
 
@@ -108,7 +108,7 @@ function commandsOf(data, { point, index }, workload) {
   if (workload.model) commands.push(`vdla compile ${workload.model} --config ${file} --tuned none -o point${point}.vdla`, `vdla run point${point}.vdla --device cycle`);
   else commands.push(`# ${workload.name} is a layer that the specification gives by its shape; vdla compile takes ONNX files`);
   const own = workload.runs.default_cycles?.[index];
-  if (known(own) && own !== workload.runs.cycles[index]) commands.push(`# this compiles the compiler's own choices, ${decimal(own)} cycles; [tune] of the specification found the ${decimal(workload.runs.cycles[index])}`);
+  if (known(own) && own !== workload.runs.cycles[index]) commands.push(`# this compiles the default choices, ${decimal(own)} cycles; [tune] of the specification found the ${decimal(workload.runs.cycles[index])}`);
   return commands;
 }
 

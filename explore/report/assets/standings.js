@@ -28,7 +28,7 @@ function taskTable(place, rows, choose) {
     { key: "layers", title: "Layers", left: true, long: true, value: (row) => row.layers[0] ?? "", text: (row) => row.layers.join(", ") || NONE },
     { key: "kind", title: "Kind", left: true, value: (row) => row.kind, text: (row) => row.kind },
     { key: "sizes", title: "Sizes", left: true, long: true, value: (row) => row.sizes, text: (row) => row.sizes },
-    number("default", "Compiler's own", decimal, "cycles"),
+    number("default", "Default choice", decimal, "cycles"),
     number("best", "Best", decimal, "cycles"),
     { key: "left", title: "Change", unit: "of cycles", value: (row) => row.left, text: (row) => signed(known(row.left) ? row.left - 1 : null) },
     { key: "reached", title: "Lower bound", unit: "share of the best", value: (row) => row.reached, text: (row) => percent(row.reached) },
@@ -52,10 +52,10 @@ function taskAxis(rows) {
 
 const taskHeight = (rows) => 22 * rows.length + 80; // of which 80 are the axis and the legend
 
-/** Draw what was gained of each task: a line from its lower bound to the compiler's own choice, and the best. */
+/** Draw what was gained of each task: a line from its lower bound to the default choice, and the best. */
 async function drawStandings(place, rows) {
   const shown = rows.filter((row) => known(row.left));
-  if (!shown.length) return drawNothing(place, "The log has no cycles of the compiler's own choices.");
+  if (!shown.length) return drawNothing(place, "The log has no cycles of the default choices.");
   const values = shown.map((row) => ({
     name: nameOf(row), number: row.number, best: HUNDRED * row.left, bound: known(row.bound) ? (HUNDRED * row.bound) / row.default : null, all: HUNDRED,
     sizes: row.sizes, change: signed(row.left - 1), cycles: `${decimal(row.best)} of ${decimal(row.default)}`, least: known(row.bound) ? decimal(row.bound) : NONE,

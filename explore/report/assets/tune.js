@@ -16,7 +16,7 @@ const targetName = ({ target, timing }) => `${target} ${timing.slice(0, 8)}`;
 /** Return the tiles of a network whose choices were settled: its cycles, and how they changed. */
 function settledTiles({ network, before, cycles }) {
   const change = known(before) ? [[signed(cycles / before - 1), `cycles of the whole network ${network}`]] : [];
-  const from = known(before) ? `, ${decimal(before)} by the compiler's own choices` : " by the settled choices";
+  const from = known(before) ? `, ${decimal(before)} by the default choices` : " by the settled choices";
   return [...change, [decimal(cycles), `cycles of ${network}${from}`]];
 }
 
@@ -39,7 +39,7 @@ class TunePage {
     const curves = part.curves.filter((curve) => curve.task === task);
     const row = task === null ? null : rows[task];
     const count = rows.filter(({ left }) => known(left)).length;
-    const what = row ? `${row.kind}: ${row.sizes}. Compiler's own choice: ${decimal(row.default)} cycles.` : `Geometric mean over ${decimal(count)} tasks, after as many trials of each.`;
+    const what = row ? `${row.kind}: ${row.sizes}. Default choice: ${decimal(row.default)} cycles.` : `Geometric mean over ${decimal(count)} tasks, after as many trials of each.`;
     const seeds = Math.max(0, ...curves.map((curve) => curve.seeds));
     byId("curves-text").textContent = `${what} ${seeds > 1 ? "Lines are medians over seeds, bands reach from the best seed to the worst." : "One seed."} A tuning with fewer trials keeps its best to the end.`;
     return drawCurves(byId("curves"), curves, { log: byId("log").checked, bound: row && row.bound && row.default ? row.bound / row.default : null });
@@ -103,14 +103,14 @@ class TunePage {
       ...part.settled.flatMap(settledTiles),
       [signed(known(gained) ? gained - 1 : null), "cycles of each task alone, geometric mean over tasks"],
       [percent(reached), "of the best are the lower bound, geometric mean"],
-      [`${decimal(rows.filter(({ left }) => known(left) && left < 1).length)} of ${decimal(rows.length)}`, "tasks are faster than by the compiler's own choice"],
+      [`${decimal(rows.filter(({ left }) => known(left) && left < 1).length)} of ${decimal(rows.length)}`, "tasks are faster than by the default choice"],
       [decimal(part.trials), `trials, ${decimal(part.illegal)} of them illegal`],
       [decimal(part.seeds), part.seeds === 1 ? "tuning: one explorer and seed" : "tunings, each with an explorer and a seed"],
       [correlation(median(rows.map((row) => row.learned))), "rank correlation of the learned model, median"],
       [correlation(median(rows.map((row) => row.analytic))), "rank correlation of the compiler's estimate, median"],
     ];
     byId("summary").replaceChildren(...tiles.map(([value, what]) => make("li", {}, make("strong", {}, value), what)));
-    const settled = part.settled.map(({ network, tasks, changed }) => make("li", {}, `${network}: ${decimal(changed)} of ${decimal(tasks)} tasks have another choice than the compiler's own`));
+    const settled = part.settled.map(({ network, tasks, changed }) => make("li", {}, `${network}: ${decimal(changed)} of ${decimal(tasks)} tasks have another choice than the default choice`));
     const none = make("li", {}, "No choices were settled for a whole network, so its gain is not known: tasks alone gain more than they do together");
     byId("settled").replaceChildren(...(settled.length ? settled : [none]));
     byId("why").hidden = !part.reasons.length;

@@ -92,7 +92,7 @@ def _rows(standings: "list[Standing]", searched: "Standing | None") -> list[str]
 
 def _gain(before: int, after: int) -> str:
     change = _change(before, after)
-    return f"{before:,} cycles by the compiler's own choices, {after:,} by the best ({change})"
+    return f"{before:,} cycles by the default choices, {after:,} by the best ({change})"
 
 
 def _change(before: int, after: int) -> str:

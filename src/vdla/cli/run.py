@@ -82,12 +82,7 @@ def command(
     between both, what cost most, and why operators ran on the host. With --layers also for each layer its
     cycles, multiply-accumulates, bytes, and what bounded it.
     """
-    if trace is not None and device != "cycle":
-        raise click.UsageError("--trace needs --device cycle")
-    device = with_board(device, board)
-    _check_ending(output)
-    check_writable(output, trace, waves.path if waves else None)
-    require_device(device)
+    device = _checked_device(device, board, output, trace, waves)
     given = inputs_of(inputs, recipe)
     module = module_of(model, target, recipe, records)
     _check_output(module, output)
@@ -99,6 +94,19 @@ def command(
         done = module.run(samples, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
     _write(module.plan, done, output, trace, waves)
     _show(module.plan, done, layers, as_json)
+
+
+def _checked_device(
+    device: str, board: str | None, output: Path | None, trace: Path | None, waves: Waves | None
+) -> str:
+    """Return the device of a run; refuse files that it does not write, or that cannot be written."""
+    if trace is not None and device != "cycle":
+        raise click.UsageError("--trace needs --device cycle")
+    device = with_board(device, board)
+    _check_ending(output)
+    check_writable(output, trace, waves.path if waves else None)
+    require_device(device)
+    return device
 
 
 def _check_ending(output: Path | None) -> None:

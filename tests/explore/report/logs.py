@@ -44,7 +44,7 @@ def places_of(task, seed):
 
 
 def slow_of(task):
-    """Return the place of the compiler's own choice, which is not the best."""
+    """Return the place of the default choice, which is not the best."""
     every = [cycles_of(task, place) for place in range(len(points(task)))]
     return int(np.argsort(every, kind="stable")[len(every) * 3 // 4])
 
@@ -68,7 +68,7 @@ def records(**changes):
 
 def settlement(cycles=5000, network="ab" * 32):
     """Return the records of a settlement of a network with all tasks: the first has another choice than the
-    compiler's own."""
+    default choice."""
     places = [0, *map(slow_of, TASKS[1:])]
     settled = {"cycles": cycles, "network": network, "model": "net.onnx", "before": 6250}
     return [

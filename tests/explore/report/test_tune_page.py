@@ -56,7 +56,7 @@ def test_the_table_has_a_line_for_each_task(shown, part):
     assert column(shown, "Task") == ["1", "2", "3"]
     assert column(shown, "Kind") == tasks["kind"]
     assert column(shown, "Sizes") == tasks["sizes"]
-    assert column(shown, "Compiler's own") == [f"{count:,}" for count in tasks["default"]]
+    assert column(shown, "Default choice") == [f"{count:,}" for count in tasks["default"]]
     assert column(shown, "Best") == [f"{count:,}" for count in tasks["best"]]
     assert column(shown, "Best choice") == tasks["choice"]
     assert column(shown, "Lower bound") == [
@@ -176,12 +176,12 @@ def test_the_settled_choices_of_a_network_are_named(running, shown, tmp_path):
     file = write_tune_report(tmp_path / "x.html", contents([*records(), *settlement(5000)]), GIVEN)
     with opened(running, file) as opened_page:
         assert opened_page.page.locator("#settled li").all_inner_texts() == [
-            "net.onnx: 1 of 3 tasks have another choice than the compiler's own"
+            "net.onnx: 1 of 3 tasks have another choice than the default choice"
         ]
         tiles = opened_page.page.locator("#summary li").all_inner_texts()
         assert tiles[0].split() == ["−20.00", "%", "cycles", "of", "the", "whole", "network", "net.onnx"]
         assert tiles[1].split() == [
-            *["5,000", "cycles", "of", "net.onnx,", "6,250", "by", "the", "compiler's", "own", "choices"]
+            *["5,000", "cycles", "of", "net.onnx,", "6,250", "by", "the", "default", "choices"]
         ]
         assert column(opened_page, "Layers") == ["conv0, again", "conv1, again", "conv2, again"]
         assert opened_page.complaints == []

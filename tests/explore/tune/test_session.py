@@ -185,5 +185,5 @@ def test_an_illegal_choice_is_a_record_with_the_reason(tmp_path, monkeypatch):
 
 def test_a_default_choice_that_cannot_be_measured_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(Measuring, "measured", lambda self, trial: Measured(trial.number, None, "no"))
-    with pytest.raises(TuneError, match="layer b: the compiler's own choice cannot be measured: no"):
+    with pytest.raises(TuneError, match="layer b: the default choice cannot be measured: no"):
         tune(tmp_path / "log", here(), layers={SMALL: ["b"]}, trials=8)

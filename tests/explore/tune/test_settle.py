@@ -84,7 +84,7 @@ def network():
 
 
 def measured(network, places):
-    """Return records of some choices for the network's task, the first as the compiler's own."""
+    """Return records of some choices for the network's task, the first as the default choice."""
     (task,) = tasks_of(network.parted)
     task_records = []
     for number, place in enumerate(places):
