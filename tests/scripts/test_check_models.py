@@ -119,26 +119,47 @@ def test_without_models_the_command_says_what_to_do(script, tmp_path, monkeypatc
     assert "build/models holds no .onnx files; make some with scripts/make_models.py" in done.output
 
 
-def product_of(op: str) -> onnx.ModelProto:
-    """Return a product of uint8 activations of 255 and int8 weights of 127, whose sums of two exceed int16."""
-    zero, scale, weights = np.uint8(0), np.float32(1), np.full((4, 2), 127, np.int8)
-    by_name = {"w": weights, "z": zero, "v": np.int8(0), "s": scale, "t": np.float32(1 << 16), "o": zero}
-    inputs = {"MatMulInteger": "x w z v", "QLinearMatMul": "x s z w s v t o"}[op]
-    constants = {name: by_name[name] for name in inputs.split() if name != "x"}
-    proto = model_of(
-        [node(op, inputs, "y")], {"x": [1, 4]}, ["y"], constants, elem_type=onnx.TensorProto.UINT8
-    )
+PRODUCTS = {
+    "MatMulInteger": ("x w z v", 4 * 255 * 128),
+    "MatMulInteger, without zero points": ("x w", 4 * 255 * 127),
+    "MatMulIntegerToFloat": ("x w s s z v", 4 * 255 * 128),
+    "MatMulIntegerToFloat, without zero points": ("x w s s", 4 * 255 * 127),
+    "QGemm": ("x s z w s v - t o", 2),
+    "QLinearMatMul": ("x s z w s v t o", 2),
+}
+"""Inputs of products, and the elements of their results."""
+
+
+def product_of(title: str, is_constant: bool) -> onnx.ModelProto:
+    """Return a product of uint8 activations of 255 and int8 elements of 127, whose sums of two exceed int16.
+
+    Args:
+        is_constant: the int8 elements are constant; else a node computes them.
+    """
+    op, inputs = title.split(",")[0], PRODUCTS[title][0]
+    domain = "com.microsoft" if op in ("MatMulIntegerToFloat", "QGemm") else ""
+    constants = {
+        "s": np.float32(1),
+        "t": np.float32(1 << 16),
+        "o": np.uint8(0),
+        "z": np.uint8(0),
+        "c": np.full((4, 2), 127, np.int8),
+        "v": np.int8(-1),
+    }
+    operand = "c" if is_constant else "w"
+    nodes = [node("Identity", "c", "w"), node(op, inputs.replace("w", operand), "y", domain=domain)]
+    proto = model_of(nodes, {"x": [1, 4]}, ["y"], constants, elem_type=onnx.TensorProto.UINT8)
     proto.graph.output[0].ClearField("type")
     return proto
 
 
-@pytest.mark.parametrize(("op", "expected"), [("MatMulInteger", 4 * 255 * 127), ("QLinearMatMul", 2)])
-def test_sums_of_the_reference_are_exact_on_every_processor(script, op, expected):
-    """Without VNNI, sums of two products of uint8 and int8 saturate in onnxruntime; uint8 weights avoid that."""
-    proto = product_of(op)
+@pytest.mark.parametrize("is_constant", [True, False], ids=["constant", "activation"])
+@pytest.mark.parametrize("title", PRODUCTS)
+def test_sums_of_the_reference_are_exact_on_every_processor(script, title, is_constant):
+    """Without VNNI, onnxruntime saturates sums of two products of uint8 and int8, but none of uint8."""
+    proto, expected = product_of(title, is_constant), PRODUCTS[title][1]
     run = importlib.import_module("models.run")
     (result,) = run.unoptimised(proto).run(None, {"x": np.full((1, 4), 255, np.uint8)})
     assert result.tolist() == [[expected, expected]]
-    graph = run.with_unsigned_weights(proto).graph
-    dtypes = {each.name: each.data_type for each in graph.initializer}
-    assert onnx.TensorProto.INT8 not in [dtypes.get(name) for name in graph.node[0].input]
+    types = run.operand_types(run.with_unsigned_operands(proto))
+    assert set(types.values()) == {"tensor(uint8)"}
