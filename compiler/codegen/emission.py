@@ -89,9 +89,10 @@ def memoized(
 
     def cached_items(values: Values) -> tuple[Item, ...]:
         key = key_of(values)
-        if key not in cache:
-            cache[key] = tuple(compute(values))
-        return cache[key]
+        items = cache.get(key)
+        if items is None:
+            items = cache[key] = tuple(compute(values))
+        return items
 
     return cached_items
 

@@ -1,10 +1,11 @@
 """Mapping of loop nests to instructions: two hardware loops and micro-ops, or padded rows of a transfer."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from vdla.compiler.operands.address_map import Transfer
 from vdla.hw.spec import isa
@@ -17,8 +18,7 @@ LONGEST_LOOP = (1 << isa.LOOP_BITS) - 1
 MOST_PADS = (1 << 4) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(NamedTuple):
     """A loop of a nest.
 
     Attributes:
@@ -135,8 +135,7 @@ def iteration_elements(loops: list[Steps], base: tuple[int, int, int]) -> tuple[
     return tuple(elements)
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(NamedTuple):
     """A loop of a transfer.
 
     Attributes:
@@ -187,7 +186,7 @@ def transfer_instructions(
         and 0 <= parts[0].dram <= isa.LONGEST_ROW
         and parts[0].trips <= isa.LONGEST_ROW
     )
-    rows = parts.pop(0) if has_rows else replace(POINT, chip=row.trips)
+    rows = parts.pop(0) if has_rows else POINT._replace(chip=row.trips)
     for counters in product(*(range(part.trips) for part in parts)):
         here = chip + sum(count * part.chip for count, part in zip(counters, parts, strict=True))
         there = dram + sum(count * part.dram for count, part in zip(counters, parts, strict=True))
@@ -208,7 +207,7 @@ def _merged_dimensions(parts: list[Dimension]) -> list[Dimension]:
             and part.whole
             and (part.chip, part.dram) == (last.trips * last.chip, last.trips * last.dram)
         ):
-            result[-1] = replace(last, trips=last.trips * part.trips, high=last.trips * part.trips)
+            result[-1] = last._replace(trips=last.trips * part.trips, high=last.trips * part.trips)
         else:
             result.append(part)
     return result
@@ -221,7 +220,7 @@ def _split_long(part: Dimension) -> Iterator[Dimension]:
         return
     inner = next(trips for trips in range(isa.LONGEST_ROW, 0, -1) if part.trips % trips == 0)
     outer = part.trips // inner
-    yield replace(part, trips=inner, high=inner)
+    yield part._replace(trips=inner, high=inner)
     yield Dimension(outer, inner * part.chip, inner * part.dram, 0, outer)
 
 
@@ -238,7 +237,7 @@ def _padded(row: Dimension, rows: Dimension, chip: int, dram: int) -> Iterator[T
     elif max(rows.pads) > MOST_PADS:
         before, after = rows.pads
         yield from _padding_only(chip, before * row.trips)
-        inner = replace(rows, trips=rows.high - rows.low, low=0, high=rows.high - rows.low)
+        inner = rows._replace(trips=rows.high - rows.low, low=0, high=rows.high - rows.low)
         yield from _padded(row, inner, chip + before * row.trips, dram + before * rows.dram)
         yield from _padding_only(chip + rows.high * row.trips, after * row.trips)
     else:

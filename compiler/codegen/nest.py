@@ -4,6 +4,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from operator import floordiv, mod
+from typing import NamedTuple
 
 from vdla.compiler.ir.affine import affine
 from vdla.compiler.ir.calls import Call
@@ -13,8 +14,7 @@ from vdla.compiler.ir.text import print_expr
 TILE_RANK = 2  # the last dimensions of every buffer are the dimensions of an element
 
 
-@dataclass(frozen=True, slots=True)
-class AffineSum:
+class AffineSum(NamedTuple):
     """`constant + sum(coefficient * variable)`."""
 
     constant: int

@@ -3,6 +3,7 @@ loops that they do not depend on."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 from vdla.compiler.codegen.emission import (
     Action,
@@ -74,13 +75,18 @@ def scaled_store(emission: Emission, nest: Nest) -> Action:
     walked = {name: nest.loops[name] for name, _ in kept.index.terms if name in nest.loops}
     inner = replace(nest, loops={name: extent for name, extent in nest.loops.items() if name not in walked})
     first = evaluator(kept.index)
+
+    @cache
+    def record_with(parameters: int) -> Move:
+        return emission.store(dram.buffer, _parameter_set(parameters), kept.buffer.name)
+
     action = _transfer(
         inner,
         chip,
         dram,
         emission.operand(dram.buffer).tensor,
         [],
-        lambda values: emission.store(dram.buffer, _parameter_set(first(values)), kept.buffer.name),
+        lambda values: record_with(first(values)),
     )
     for name, extent in walked.items():
         action = repeated(name, extent, action)
@@ -113,9 +119,9 @@ def _transfer(
 
     def act(values: Values) -> None:
         on, off, record = first_on_chip(values), first_in_dram(values), record_of(values)
-        for part in transfers(values):
-            first = off + part.dram if part.rows.height else 0  # rows of padding have no address
-            record(on + part.chip, tensor, first, part.rows)
+        for place, element, rows in transfers(values):
+            first = off + element if rows.height else 0  # rows of padding have no address
+            record(on + place, tensor, first, rows)
 
     return act
 

@@ -96,6 +96,8 @@ class Interval(NamedTuple):
 
 def bounds(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
     """Return an interval that contains every value of an index expression with variables in `ranges`."""
+    if isinstance(expr, Var):
+        return ranges[expr.name]
     form = affine(expr)
     low = high = form.constant
     for atom, factor in form.terms:
@@ -163,6 +165,8 @@ def _canonical(expr: Expr) -> AffineForm:
 
 def _sum(left: AffineForm, right: AffineForm, factor: int) -> AffineForm:
     """Return `left + factor * right`."""
+    if right.is_constant:
+        return AffineForm(left.terms, left.constant + factor * right.constant)
     terms = dict(left.terms)
     for atom, coefficient in right.terms:
         terms[atom] = terms.get(atom, 0) + factor * coefficient

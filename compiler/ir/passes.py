@@ -3,7 +3,7 @@
 Each takes a loop program and returns an equivalent loop program.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -261,11 +261,16 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
     """Return `stmt` for all threads, interleaved by groups of statements; see `_groups`."""
     match stmt:
         case Alloc() | Block():
-            buffers, statements = _flattened(stmt, thread)
+            buffers, statements = _flattened(stmt)
+            threaded = {
+                buffer.name: replace(buffer, shape=(thread.extent, *buffer.shape)) for buffer in buffers
+            }
+            if threaded:
+                statements = [_of_thread(statement, threaded, thread) for statement in statements]
             body = _with_last_iteration(thread, statements) or block(
                 *(_interleave_group(thread, group) for group in _groups(statements))
             )
-            for buffer in reversed(buffers):
+            for buffer in reversed(threaded.values()):
                 body = Alloc(buffer, body)
             return body
         case For(var, extent, body, kind) if _loads_only(body) is None and _has_parts(body):
@@ -275,16 +280,14 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
     return For(thread.var, thread.extent, stmt, LoopKind.VTHREAD)
 
 
-def _flattened(stmt: Stmt, thread: For) -> tuple[list[Buffer], list[Stmt]]:
-    """Return the buffers that `stmt` allocates, with a dimension of threads, and its statements, which access
-    the part of their thread."""
+def _flattened(stmt: Stmt) -> tuple[list[Buffer], list[Stmt]]:
+    """Return the buffers that `stmt` allocates, and its statements."""
     match stmt:
         case Alloc(buffer, body):
-            threaded = replace(buffer, shape=(thread.extent, *buffer.shape))
-            buffers, statements = _flattened(_of_thread(body, buffer, threaded, thread), thread)
-            return [threaded, *buffers], statements
+            buffers, statements = _flattened(body)
+            return [buffer, *buffers], statements
         case Block(parts):
-            flattened = [_flattened(part, thread) for part in parts]
+            flattened = [_flattened(part) for part in parts]
             return [buffer for buffers, _ in flattened for buffer in buffers], [
                 part for _, statements in flattened for part in statements
             ]
@@ -348,12 +351,13 @@ def _has_parts(stmt: Stmt) -> bool:
     return isinstance(stmt, (Block, Alloc))
 
 
-def _of_thread(stmt: Stmt, shared: Buffer, threaded: Buffer, thread: For) -> Stmt:
-    """Redirect every access from `shared` to the part of `threaded` that belongs to the thread."""
+def _of_thread(stmt: Stmt, threaded: Mapping[str, Buffer], thread: For) -> Stmt:
+    """Redirect every access to a buffer with a name in `threaded` to the part of the buffer there that
+    belongs to the thread."""
 
     def change(part: Node) -> Node | None:
-        if isinstance(part, (Read, Write)) and part.buffer.name == shared.name:
-            return replace(part, buffer=threaded, indices=(thread.var, *part.indices))
+        if isinstance(part, (Read, Write)) and part.buffer.name in threaded:
+            return replace(part, buffer=threaded[part.buffer.name], indices=(thread.var, *part.indices))
         return None
 
     return rewrite(stmt, change)

@@ -41,8 +41,7 @@ OPERATORS = frozenset(ARITHMETIC + COMPARISONS + LOGICAL)
 ORIGIN = Const(0)
 
 
-def _kind(dtype: str) -> str:
-    return "truth" if dtype == "bool" else "float" if DTYPES[dtype].is_float else "whole"
+KIND_OF = {name: "float" if dtype.is_float else "whole" for name, dtype in DTYPES.items()} | {"bool": "truth"}
 
 
 def verify(func: Func) -> None:
@@ -212,7 +211,7 @@ class _Checker:
         if left.dtype != right.dtype or (op in LOGICAL and left.dtype != "bool"):
             raise IrError(f"{print_expr(expr)}: {op} has operands of types {left.dtype} and {right.dtype}")
         kinds = KINDS.get(op, ("whole", "float") if op in ARITHMETIC else ())
-        if kinds and _kind(left.dtype) not in kinds:
+        if kinds and KIND_OF[left.dtype] not in kinds:
             raise IrError(
                 f"{print_expr(expr)}: {op} is for {' and '.join(kinds)} numbers, not for {left.dtype}"
             )

@@ -329,8 +329,8 @@ def _with_moved_weights(run: _Run, memory: AnyMemory) -> Iterator[StreamBuilder]
     other addresses in WGT, then with weights at their original addresses. Other addresses need more
     micro-kernels, whose loads cost more than they save if the latency of DRAM is high."""
     schedule = _schedule(run.timing, run.numbers, reference_like(memory, run.builder.config))
+    weights = weights_of(run.builder.record, run.builder.config)
     for renames in (True, False):
-        weights = weights_of(run.builder.record, run.builder.config)
         moved = prefetch(run.builder, weights, schedule, renames=renames)
         if moved is not None:
             yield moved

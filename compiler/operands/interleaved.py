@@ -68,8 +68,8 @@ class Interleaved(AddressMap):
 
         def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
             """Record a transfer with rows of a single element."""
-            for part in _single_elements(element, rows, self):
-                record(chip + part.chip, tensor, part.dram, part.rows)
+            for place, begin, part in _single_elements(element, rows, self):
+                record(chip + place, tensor, begin, part)
 
         return move
 
@@ -94,11 +94,11 @@ def _gathering(builder: StreamBuilder, record: Move, layout: Interleaved) -> Mov
 
     def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
         """Record a LOAD as GATHERs."""
-        for part in _gathers(element, rows, layout, element_bytes):
-            if part.rows.height:
-                builder.gather_elements(step, chip + part.chip, tensor, part.dram, part.rows)
+        for place, begin, part in _gathers(element, rows, layout, element_bytes):
+            if part.height:
+                builder.gather_elements(step, chip + place, tensor, begin, part)
             else:
-                record(chip + part.chip, tensor, 0, part.rows)
+                record(chip + place, tensor, 0, part)
 
     return move
 
@@ -118,8 +118,14 @@ def _gathers(element: int, rows: Rows, layout: Interleaved, element_bytes: int) 
     )
 
 
-def _single_elements(element: int, rows: Rows, layout: Interleaved) -> Iterator[Transfer]:
+@lru_cache(maxsize=CACHED_TRANSFERS)
+def _single_elements(element: int, rows: Rows, layout: Interleaved) -> tuple[Transfer, ...]:
     """Split a transfer that begins at `element` into transfers with rows of a single element."""
+    return tuple(_columns(element, rows, layout))
+
+
+def _columns(element: int, rows: Rows, layout: Interleaved) -> Iterator[Transfer]:
+    """Yield the transfers of `_single_elements`."""
     (above, below), (left, right), pitch = rows.y_pads, rows.x_pads, _pitch(rows)
     yield from _padding(0, pitch, above)
     height, width = _merged_rows(rows)

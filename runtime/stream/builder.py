@@ -4,8 +4,10 @@ As in VTA's runtime, but dependences are found from addresses, so launches are j
 synchronisation.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +42,11 @@ class Rows(NamedTuple):
     @property
     def fields(self) -> tuple[int, ...]:
         """The fields of a transfer from `y_size` to `x_pad_1`."""
-        return self.height, self.width, self.stride, *self.y_pads, *self.x_pads
+        height, width, stride, y_pads, x_pads = self
+        return height, width, stride, *y_pads, *x_pads
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """A hardware loop: its trips, and the step of each operand's index."""
 
     trips: int = 1
@@ -114,7 +116,7 @@ class StreamBuilder:
         self.config = config
         self.kernels = MicroKernels(config)
         self.record = Record()
-        self._tensors: dict[str, int] = {}  # their numbers
+        self._tensors = _numbers({})
         self._pad_registers: dict[Unit, int] = {}  # where they are not 0
         self._labels: list[str] = []  # by number
         self._taken: dict[MemoryType, int] = {}  # the end of what a program took last
@@ -169,7 +171,8 @@ class StreamBuilder:
         or with `pad_value`."""
         if pad_value:
             self._set_pad_register(memory, pad_value)
-        self._load((memory, sram, element, *rows.fields), self._number(tensor), pad_minimum, bool(pad_value))
+        row = memory, sram, element, *rows.fields, pad_minimum, bool(pad_value), False
+        self.record.transfer(isa.Load, row, self._tensors[tensor])
 
     def gather(self, lines: GatheredLines, sram: int, tensor: str, element: int, rows: Rows) -> None:
         """Load rows of windows of packed lines in `tensor`, from its window `element` on, to `sram` of INP.
@@ -186,21 +189,16 @@ class StreamBuilder:
     def gather_elements(self, step: int, sram: int, tensor: str, begin: int, rows: Rows) -> None:
         """Load rows of elements of `tensor` that are `step` bytes apart, from its byte `begin` on, to `sram`
         of INP; the stride of `rows` counts bytes, and they have no padding."""
-        size = rows.height, rows.width, rows.stride, 0, 0, step
-        place = MemoryType.INP, sram, begin
-        self.record.transfer(isa.Gather, (*place, *size, False, False), self._number(tensor))
-
-    def _load(self, place: tuple[int, ...], tensor: int, pad_minimum: bool, pad_value: bool) -> None:
-        """Record a LOAD; whether it runs beside others is found out when the stream is finished."""
-        self.record.transfer(isa.Load, (*place, pad_minimum, pad_value, False), tensor)
+        row = MemoryType.INP, sram, begin, rows.height, rows.width, rows.stride, 0, 0, step, False, False
+        self.record.transfer(isa.Gather, row, self._tensors[tensor])
 
     def _set_pad_register(self, memory: MemoryType, value: int) -> None:
         """Write the pad register of the unit that loads `memory`, unless it holds `value` already."""
         unit = executing_unit(isa.Load, memory)
         if self._pad_registers.get(unit) != value:
             self._pad_registers[unit] = value
-            place = (memory, value & (1 << isa.PAD_VALUE_BITS) - 1, 0, *Rows(0, 0, 0).fields)
-            self._load(place, NO_TENSOR, False, True)
+            place = memory, value & (1 << isa.PAD_VALUE_BITS) - 1, 0, *Rows(0, 0, 0).fields
+            self.record.transfer(isa.Load, (*place, False, True, False), NO_TENSOR)
 
     def store(
         self,
@@ -215,8 +213,8 @@ class StreamBuilder:
     ) -> None:
         """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of
         `parameters` is given, and then by `table` and with the residuals from `residual` on."""
-        place = MemoryType.OUT, sram, element, *rows.fields
-        self.record.transfer(isa.Store, (*place, parameters, table, residual), self._number(tensor))
+        row = MemoryType.OUT, sram, element, *rows.fields, parameters, table, residual
+        self.record.transfer(isa.Store, row, self._tensors[tensor])
 
     def feed_back(
         self, sram: int, inp: int, rows: Rows, *, parameters: int = 0, table: int = 0, residual: int = 0
@@ -229,8 +227,8 @@ class StreamBuilder:
         """
         if not self.config.has(Extension.FEEDBACK):
             raise EncodingError(f"a STORE into INP needs {missing(Extension.FEEDBACK, self.config)}")
-        place = MemoryType.INP, sram, inp, *rows.fields
-        self.record.transfer(isa.Store, (*place, parameters, table, residual), NO_TENSOR)
+        row = MemoryType.INP, sram, inp, *rows.fields, parameters, table, residual
+        self.record.transfer(isa.Store, row, NO_TENSOR)
 
     def gemm(
         self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False
@@ -284,7 +282,7 @@ class StreamBuilder:
         """Return begin and end of a micro-kernel in micro-op memory; load it if it is not resident."""
         placement = self.kernels.place(uops)
         if placement.must_load:
-            tensor = self._number(UOP_TENSOR)
+            tensor = self._tensors[UOP_TENSOR]
             for row in self._loads_of(uops, placement.begin):
                 self.record.transfer(isa.Load, row, tensor)
         return placement.begin, placement.begin + len(uops)
@@ -295,17 +293,14 @@ class StreamBuilder:
             size, start = min(len(uops) - first, isa.LONGEST_ROW), self.kernels.starts[uops] + first
             yield (MemoryType.UOP, begin + first, start, *Rows(1, size, size).fields, *PLAIN)
 
-    def _number(self, tensor: str) -> int:
-        return self._tensors.setdefault(tensor, len(self._tensors))
-
     def edited(self, edit: Edit) -> "StreamBuilder":
         """Return a builder of the same tensors and labels with an edited record. Micro-kernels are placed
         anew, and FINISH is left out."""
         other = StreamBuilder(self.config)
-        other._tensors, other._labels = dict(self._tensors), list(self._labels)
+        other._tensors, other._labels = _numbers(self._tensors), list(self._labels)
         kernels = {**self.record.kernels(), **edit.kernels}
         begins, loads = dict[int, int](), list[InsertedLoad]()
-        tensor = other._number(UOP_TENSOR)
+        tensor = other._tensors[UOP_TENSOR]
         for number, uops in kernels.items():
             placement = other.kernels.place(uops)
             begins[number] = placement.begin
@@ -327,7 +322,7 @@ class StreamBuilder:
         """Return the stream, ended by FINISH, and int64[n]: the number with which each of its instructions
         was recorded, negative where it only waits. Nothing can be recorded afterwards."""
         self.record.compute(isa.Finish, ())
-        units = np.frombuffer(self.record.units, np.uint8)
+        units = self.record.units()
         needs = conflicts(units, self.record.touched(), self.config)
         plan = plan_tokens(units, needs, self.config.token_depth)
         order, flags = plan.numbers, plan.flags.astype(np.uint64)
@@ -376,6 +371,11 @@ class StreamBuilder:
             start = isa.field_of(isa.Instruction, flag, self.config).start
             words |= (planned >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
         return words
+
+
+def _numbers(known: Mapping[str, int]) -> defaultdict[str, int]:
+    """Return the numbers of tensors; a tensor gets the next number when it is first used."""
+    return defaultdict(count(len(known)).__next__, known)
 
 
 def _check_elements(tensor: str, positions: np.ndarray, element: np.ndarray, high: int) -> None:

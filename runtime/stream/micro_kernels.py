@@ -3,8 +3,8 @@ make room."""
 
 from bisect import bisect
 from collections import OrderedDict
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
@@ -30,8 +30,7 @@ class MicroKernel(tuple[tuple[int, int, int], ...]):
         return tuple((min(indices), max(indices)) for indices in zip(*self, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where a micro-kernel stands, and whether it must be loaded there first."""
 
     begin: int

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from vdla.runtime.stream.weight_moves import (
     Moves,
     Pending,
     Pieces,
+    Values,
     Waits,
     plan_moves,
 )
@@ -68,8 +70,7 @@ class Schedule:
     latency: int
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a LOAD of weights, whose elements follow each other in DRAM and on chip.
 
     Attributes:
@@ -97,13 +98,15 @@ def prefetch(
 
     Args:
         builder: a finished builder.
-        weights: the weights of its record; their places change.
+        weights: the weights of its record.
         schedule: of its stream.
         renames: whether weights may move to other places on chip.
     """
     stalled = _stalled(weights, builder.record, schedule)
     if not stalled:
         return None
+    values = Values(*(column.copy() for column in weights.values))  # moves change their places
+    weights = replace(weights, values=values)
     bus = bus_of(schedule, builder.config)
     longest = max(1, PIECE_CYCLES * bus.width // (bus.element * bus.cycles_per_beat))
     loads = _Loads(builder.record, weights, longest)
@@ -121,7 +124,7 @@ def prefetch(
 
 def _waits(record: Record, schedule: Schedule) -> Waits:
     """Return where the load unit waits for longer than MARGIN_CYCLES."""
-    numbers = np.flatnonzero(np.frombuffer(record.units, np.uint8) == Unit.LOAD)
+    numbers = np.flatnonzero(record.units() == Unit.LOAD)
     started = schedule.started[numbers]
     begin = np.concatenate(([0], np.maximum(schedule.requested[numbers], started + 1)[:-1]))
     long = started - begin > MARGIN_CYCLES
@@ -158,9 +161,7 @@ def moves_of(weights: Weights, pieces: Mapping[int, Sequence[Piece]], bus: Bus, 
     members = _column(chain.from_iterable(group.members for group in groups))
     starts = _starts(len(group.members) for group in groups)
     low, high, last = (_column(getattr(group, name) for group in groups) for name in ("low", "high", "last"))
-    value, offset, size = (
-        _column(getattr(piece, name) for piece in flat) for name in ("value", "offset", "size")
-    )
+    value, offset, _, size = _column(chain.from_iterable(flat)).reshape(-1, len(Piece._fields)).T.copy()
     ends = _starts(map(len, pieces.values()))
     begun, later = np.zeros((2, len(pieces)), np.int64)
     return Moves(
@@ -294,7 +295,7 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
     for piece in pieces:
         before = joined[-1] if joined else None
         if before is not None and before.is_followed_by(piece):
-            joined[-1] = replace(before, size=before.size + piece.size)
+            joined[-1] = before._replace(size=before.size + piece.size)
         else:
             joined.append(piece)
     return joined

@@ -12,7 +12,6 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, Access, executing_unit, shared_accesses
 from vdla.hw.spec.memories import LOADABLE, LOADED_INTO_ACC
 from vdla.hw.spec.touched import Fields, extent, happens, named
-from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.encode import blank_words, encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel
@@ -20,9 +19,12 @@ from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
-LOADING_UNITS = {int(memory): executing_unit(isa.Load, memory) for memory in LOADABLE}
-UNITS = {form: footprint.unit for form, footprint in FOOTPRINTS.items() if footprint.unit is not None}
-UNITS_OF_LOADS = np.array([LOADING_UNITS.get(int(memory), 0) for memory in MemoryType], np.uint8)
+UNITS = np.zeros(1 << isa.OPCODE_BITS, np.uint8)  # by opcode; those of LOADs depend on the memory
+for _form, _footprint in FOOTPRINTS.items():
+    UNITS[_form.opcode] = _footprint.unit or 0
+UNITS_OF_LOADS = np.zeros(len(MemoryType), np.uint8)  # by memory type
+for _memory in LOADABLE:
+    UNITS_OF_LOADS[_memory] = executing_unit(isa.Load, _memory)
 IN_ACC = np.isin(np.arange(len(MemoryType)), (MemoryType.ACC, *LOADED_INTO_ACC))  # by memory type
 NO_TENSOR = -1
 NO_LABEL = -1
@@ -67,13 +69,11 @@ class Record:
     """Instructions in the order in which they were recorded.
 
     Attributes:
-        units: the unit of each.
         owner: number of the label to which instructions recorded from here on belong.
         owners: the owner of each.
     """
 
     def __init__(self) -> None:
-        self.units = bytearray()
         self.owner = NO_LABEL
         self.owners: list[int] = []
         self._opcodes = bytearray()
@@ -83,25 +83,21 @@ class Record:
         self._tables: tuple[int, Tables] = 0, {}  # of so many instructions
 
     def __len__(self) -> int:
-        return len(self.units)
-
-    def transfer(self, form: type[isa.Instruction], row: tuple[int, ...], tensor: int) -> None:
-        """Append a LOAD or STORE; `row`: its FIELDS; `tensor`: the number of the tensor that it moves."""
-        unit = LOADING_UNITS[row[0]] if form is isa.Load else UNITS[form]
-        self._append(form, unit, row, tensor)
+        return len(self._opcodes)
 
     def compute(
         self, form: type[isa.Instruction], row: tuple[int, ...], uops: MicroKernel | None = None
     ) -> None:
         """Append an instruction of the compute unit; `uops`: its micro-kernel, if any."""
-        self._append(form, UNITS[form], row, NO_TENSOR)
+        self.transfer(form, row, NO_TENSOR)
         if uops is not None:
             self._kernels[form].append(uops)
 
-    def _append(self, form: type[isa.Instruction], unit: Unit, row: tuple[int, ...], tensor: int) -> None:
+    def transfer(self, form: type[isa.Instruction], row: tuple[int, ...], tensor: int) -> None:
+        """Append an instruction; `row`: its FIELDS; `tensor`: the number of the tensor that it moves, or
+        NO_TENSOR."""
         self._opcodes.append(form.opcode)
-        self.units.append(unit)
-        self._fields[form] += row
+        self._fields[form].extend(row)
         self._tensors.append(tensor)
         self.owners.append(self.owner)
 
@@ -132,7 +128,7 @@ class Record:
         before, tensors, owners = np.array([(each[0], *each[2:]) for each in inserted]).reshape(-1, 3).T
         opcodes = np.concatenate([self.opcodes()[kept], np.full(len(inserted), isa.Load.opcode, np.uint8)])
         order = np.argsort(np.concatenate([2 * np.flatnonzero(kept) + 1, 2 * before]), kind="stable")
-        edited, units = Record(), np.zeros(len(opcodes), np.uint8)
+        edited = Record()
         edited.owner = self.owner
         for form in FIELDS:
             here, columns = self.table(form)
@@ -141,11 +137,10 @@ class Record:
                 added = np.array([each.row for each in inserted], np.int64)
                 rows = np.concatenate([rows, added.reshape(-1, len(FIELDS[form]))])
             of_form = opcodes == form.opcode
-            units[of_form] = UNITS_OF_LOADS[rows[:, 0]] if form is isa.Load else UNITS[form]
             ranks = (np.cumsum(of_form) - 1)[order[of_form[order]]]
             edited._fields[form] = rows[ranks].ravel().tolist()
             edited._kernels[form] = [edit.kernels[number] for number in here.tolist() if self._kernels[form]]
-        edited._opcodes, edited.units = bytearray(opcodes[order]), bytearray(units[order])
+        edited._opcodes = bytearray(opcodes[order])
         edited._tensors = np.concatenate([self.tensors()[kept], tensors])[order].tolist()
         edited.owners = np.concatenate([np.array(self.owners)[kept], owners])[order].tolist()
         return edited
@@ -183,6 +178,13 @@ class Record:
     def opcodes(self) -> np.ndarray:
         """Return uint8[n]: the opcode of each instruction."""
         return np.frombuffer(self._opcodes, np.uint8)
+
+    def units(self) -> np.ndarray:
+        """Return uint8[n]: the unit of each instruction."""
+        units: np.ndarray = UNITS[self.opcodes()]
+        loads, columns = self.table(isa.Load)
+        units[loads] = UNITS_OF_LOADS[columns[:, 0]]
+        return units
 
     def halves(self, config: AcceleratorConfig) -> np.ndarray:
         """Return int64[n]: a bit for each half of ACC that an instruction of the compute unit touches."""

@@ -76,7 +76,7 @@ def weights_of(record: Record, config: AcceleratorConfig) -> Weights:
     here = (touched[:, :, 0] == MemoryType.WGT) & (touched[:, :, 2] > touched[:, :, 1])
     numbers, accesses = np.nonzero(here)
     places = np.clip(touched[numbers, accesses, 1:], 0, depth)
-    loads = np.frombuffer(record.units, np.uint8)[numbers] == Unit.LOAD
+    loads = record.units()[numbers] == Unit.LOAD
     groups, readers = _groups_of(numbers.tolist(), places.tolist(), loads.tolist(), depth)
     group = np.zeros(int(loads.sum()), np.int64)
     for place, each in enumerate(groups):

@@ -133,7 +133,7 @@ def test_units_opcodes_and_tensors_follow_the_order_of_recording():
     for title in ("a store", "a product", "a load of inputs", "a load of accumulators", "the end"):
         TOUCHED[title][0](record)
     assert len(record) == 5
-    assert list(record.units) == [Unit.STORE, Unit.COMPUTE, Unit.LOAD, Unit.COMPUTE, Unit.COMPUTE]
+    assert list(record.units()) == [Unit.STORE, Unit.COMPUTE, Unit.LOAD, Unit.COMPUTE, Unit.COMPUTE]
     forms = isa.Store, isa.Gemm, isa.Load, isa.Load, isa.Finish
     assert record.opcodes().tolist() == [form.opcode for form in forms]
     assert record.tensors().tolist() == [TENSOR, NO_TENSOR, TENSOR, TENSOR, NO_TENSOR]
