@@ -101,8 +101,12 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def unpack(self, values: np.ndarray) -> np.ndarray:
         """Return int8[shape] of the bytes that stand in DRAM; windows are never read back."""
+        return self.arranged(values.view(np.int8))
+
+    def arranged(self, values: np.ndarray) -> np.ndarray:
+        """Return an array of the tensor's shape, of one number for each byte of the tensor in DRAM."""
         n, c, *_ = self.image
-        image = unblocked(values.view(np.int8).reshape(self.blocks), n, c)
+        image = unblocked(values.reshape(self.blocks), n, c)
         if self.stack:
             return np.ascontiguousarray(image[..., 0].transpose(0, 2, 1).reshape(self.shape))
         if len(self.shape) == IMAGE_RANK:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -43,9 +44,9 @@ def by_alu_passes(kind: Elements) -> OperatorKind:
 
     def make(candidate: OffloadCandidate) -> Offloaded:
         constants = candidate.node.extents(form.constants) if form.constants else ()
-        task = ElementsTask(kind, candidate.elements(candidate.output().layout), constants)
         parameters = {"P": candidate.parameters()} if form.requantises else {}
-        return candidate.as_tasks(task, dict(zip("AB", range(form.operands), strict=False)), parameters)
+        inputs = dict(zip("AB", range(form.operands), strict=False))
+        return candidate.on_elements(lambda count: ElementsTask(kind, count, constants), inputs, parameters)
 
     parameters = (PARAMETERS,) if form.requantises else ()
     rules = *parameters, operands(form.operands), SAME_SHAPES
@@ -57,9 +58,8 @@ def _add(candidate: OffloadCandidate) -> Offloaded:
     factors = candidate.node.extents("factors")
     if not multiplies_sums(candidate.config, factors):
         return ADDS.make(candidate)
-    task = SumTask(candidate.elements(candidate.output().layout))
-    weights = diagonal_weights(factors, candidate.config)
-    return candidate.as_tasks(task, {"A": 0, "B": 1}, {"P": candidate.parameters(), "W": weights})
+    constants = {"P": candidate.parameters(), "W": diagonal_weights(factors, candidate.config)}
+    return candidate.on_elements(SumTask, {"A": 0, "B": 1}, constants)
 
 
 def _factors(candidate: OffloadCandidate) -> str:
@@ -80,9 +80,9 @@ def _multiply(candidate: OffloadCandidate) -> Offloaded:
 
 def _lookup(candidate: OffloadCandidate) -> Offloaded:
     """Return a table lookup in the epilogue of a requantisation that keeps values."""
-    task = ElementsTask(Elements.REQUANTISE, candidate.elements(candidate.output().layout))
     constants = {"P": candidate.parameters(words=SAME), TABLE: table_entries(candidate.constant(1))}
-    return replace(candidate.as_tasks(task, {"A": 0}, constants), epilogue=Epilogue(table=1))
+    requantised = candidate.on_elements(partial(ElementsTask, Elements.REQUANTISE), {"A": 0}, constants)
+    return replace(requantised, epilogue=Epilogue(table=1))
 
 
 def _bytes(candidate: OffloadCandidate) -> str:

@@ -1,18 +1,18 @@
-"""Operators that only move int8 elements: Concat, Slice and Resize run on the accelerator."""
+"""Operators that only move int8 elements: Concat, Slice, Transpose and Resize run on the accelerator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from math import prod
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.integer_forms.site import Site
-from vdla.compiler.graph.nodes import Node, TensorType
-from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind, Run, operands
+from vdla.compiler.graph.nodes import TensorType
+from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind, Run, Stored, operands
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.program_text import scalar_weights
@@ -27,31 +27,11 @@ Numbers = NDArray[np.int64]
 # Copies of whole elements
 
 
-def _by_rows(numbers: Numbers, layout: Layout) -> Numbers:
-    """Return the numbers of rows or images in the order of a tensor.
-
-    Args:
-        numbers: int64[elements in DRAM, batch].
-
-    Returns:
-        int64[rows or images, blocks of channels, pixels, parts of a block].
-    """
-    outer, channels, height, width, batch, _ = layout.blocks
-    if len(layout.shape) == IMAGE_RANK:
-        ordered = numbers.reshape(outer, channels, height * width, -1, batch)
-    else:
-        ordered = numbers.reshape(channels, height, 1, -1, batch).swapaxes(0, 1)
-    rows = np.moveaxis(ordered, -1, 1).reshape(-1, *ordered.shape[1:-1])
-    return rows[: prod(layout.shape[:-1]) if len(layout.shape) != IMAGE_RANK else layout.shape[0]]
-
-
-def _in_dram(rows: Numbers, layout: Layout) -> Numbers:
-    """Return what `_by_rows` returns as int64[elements in DRAM, batch]; rows of padding have the number
-    -1."""
-    batch = layout.batch
-    whole = np.pad(rows, ((0, -len(rows) % batch), (0, 0), (0, 0), (0, 0)), constant_values=-1)
-    elements = np.moveaxis(whole.reshape(-1, batch, *rows.shape[1:]), 1, -1)
-    return (elements if len(layout.shape) == IMAGE_RANK else elements.swapaxes(0, 1)).reshape(-1, batch)
+def _in_blocks(layout: Layout) -> Layout:
+    """Return the layout of a tensor that has a single number for each block of channels."""
+    shape = list(layout.shape)
+    shape[channel_axis(layout)] = layout.blocks[1]
+    return structs.replace(layout, shape=tuple(shape), block=1)
 
 
 def _numbered(layout: Layout, parts: int, first: int = 0) -> Numbers:
@@ -61,20 +41,16 @@ def _numbered(layout: Layout, parts: int, first: int = 0) -> Numbers:
     Args:
         parts: elements of a block.
     """
-    size = prod(layout.blocks[:-1]) * parts
-    rows = _by_rows(np.arange(first, first + size).reshape(-1, layout.batch), layout)
-    return rows.reshape(*_extents_in_blocks(layout), parts)
+    whole = _in_blocks(layout)
+    numbers = np.arange(whole.size).reshape(-1, 1, layout.batch)
+    of_parts = first + numbers // layout.batch * layout.batch * parts + numbers % layout.batch
+    of_parts = of_parts + layout.batch * np.arange(parts).reshape(-1, 1)
+    return np.stack([whole.arranged(part) for part in np.moveaxis(of_parts, 1, 0)], axis=-1)
 
 
-def _extents_in_blocks(layout: Layout) -> tuple[int, ...]:
-    shape = list(layout.shape)
-    shape[channel_axis(layout.shape)] = layout.blocks[1]
-    return tuple(shape)
-
-
-def channel_axis(shape: Sequence[int]) -> int:
+def channel_axis(layout: Layout) -> int:
     """Return the axis of the channels of an image or a matrix."""
-    return 1 if len(shape) == IMAGE_RANK else len(shape) - 1
+    return 1 if len(layout.shape) == IMAGE_RANK and not layout.stack else len(layout.shape) - 1
 
 
 def _elements(numbers: Numbers, layout: Layout) -> Numbers | None:
@@ -85,12 +61,12 @@ def _elements(numbers: Numbers, layout: Layout) -> Numbers | None:
         numbers: numbers of the result, as `_numbered` returns them.
         layout: layout of the result.
     """
-    shape, channels = numbers.shape, channel_axis(layout.shape)
-    pixels = prod(shape[channels + 1 : -1])
-    rows = _in_dram(numbers.reshape(-1, shape[channels], pixels, shape[-1]), layout)
-    first, batch = rows[:, :1], layout.batch
-    whole = (first % batch == 0) & ((rows == first + np.arange(batch)) | (rows < 0)).all(1, keepdims=True)
-    return first[:, 0] // batch if whole.all() else None
+    whole, batch = _in_blocks(layout), layout.batch
+    of_parts = [whole.pack(part + 1) - 1 for part in np.moveaxis(numbers, -1, 0)]  # padding gets -1
+    rows = np.stack([part.reshape(-1, batch) for part in of_parts], axis=1).reshape(-1, batch)
+    first = rows[:, :1]
+    in_place = (first % batch == 0) & ((rows == first + np.arange(batch)) | (rows < 0)).all(1, keepdims=True)
+    return first[:, 0] // batch if in_place.all() else None
 
 
 def _runs(elements: Numbers, sizes: Sequence[int]) -> tuple[Run, ...]:
@@ -109,22 +85,43 @@ def _runs(elements: Numbers, sizes: Sequence[int]) -> tuple[Run, ...]:
     )
 
 
-def _copy(candidate: OffloadCandidate, runs: tuple[Run, ...]) -> Offloaded:
-    """Return the copy of runs of elements of all operands."""
-    inputs = {f"A{place}": candidate.operand(place) for place in range(len(candidate.node.inputs))}
-    task = ElementsTask(Elements.COPY, candidate.elements(candidate.output().layout))
-    return replace(candidate.as_tasks(task, inputs, {}), copied=runs)
+def _copy(candidate: OffloadCandidate, numbers: Numbers, result: Layout) -> Offloaded | None:
+    """Return the copy of whole elements of all operands; None if an element has rows of several elements.
+
+    Args:
+        numbers: numbers of the result, as `_numbered` returns them for the operands one behind another.
+        result: layout of the result.
+    """
+    sources = [candidate.lying(place) for place in range(len(candidate.node.inputs))]
+    elements = _elements(numbers, result)
+    if elements is None:
+        return None
+    runs = _runs(elements, [candidate.elements(source.layout) for source in sources])
+    inputs = {f"A{place}": source for place, source in enumerate(sources)}
+    task, output = (
+        ElementsTask(Elements.COPY, candidate.elements(result)),
+        Stored(candidate.node.result, result),
+    )
+    return replace(candidate.as_tasks(task, inputs, {}, output=output), copied=runs)
 
 
 MOST_RUNS = 4096  # of a copy; each may take an instruction
 IN_RUNS = f"rows in whole elements of batch rows, and at most {MOST_RUNS} runs of elements"
 
 
-def _violation(runs: tuple[Run, ...] | None, where: str, config: AcceleratorConfig) -> str:
+def _violation(copy: Offloaded | None, where: str, config: AcceleratorConfig) -> str:
     """Describe a copy of parts of elements, or of too many runs."""
-    if runs is None:
+    if copy is None:
         return f"{where} and batch = {config.batch}"
-    return f"{len(runs)} runs of elements" if len(runs) > MOST_RUNS else ""
+    return f"{len(copy.copied)} runs of elements" if len(copy.copied) > MOST_RUNS else ""
+
+
+def _result(candidate: OffloadCandidate, axis: int) -> Layout | None:
+    """Return the layout of a result whose channels are axis `axis`; None if there is none."""
+    usual = candidate.output().layout
+    rows_of_image = structs.replace(usual, stack=1)
+    layouts = (usual, rows_of_image) if usual.batch == 1 else (usual,)
+    return next((layout for layout in layouts if channel_axis(layout) == axis), None)
 
 
 def _rank(candidate: OffloadCandidate) -> str:
@@ -143,111 +140,133 @@ def _concat_axis(candidate: OffloadCandidate) -> int:
     return candidate.node.integer("axis") % len(candidate.output().layout.shape)
 
 
-def _axis(candidate: OffloadCandidate) -> str:
-    """Describe a concatenation of columns of images; "" if the rule holds."""
-    rank, axis = len(candidate.output().layout.shape), _concat_axis(candidate)
-    return f"axis = {axis} of {rank} dimensions" if rank == IMAGE_RANK and axis == rank - 1 else ""
-
-
 def _joins_blocks(candidate: OffloadCandidate) -> str:
-    block = candidate.block
-    names = candidate.node.inputs[:-1]
-    if _concat_axis(candidate) != channel_axis(candidate.output().layout.shape):
+    """Describe operands of which not all are images or all rows, or parts of blocks; "" if the rule holds."""
+    block, names = candidate.block, candidate.node.inputs
+    layouts = [candidate.lying(place).layout for place in range(len(names))]
+    axes = {channel_axis(layout) for layout in layouts}
+    if len(axes) > 1:
+        return "operands that are images and operands that are rows"
+    if axes != {_concat_axis(candidate)}:
         return ""
-    channels = [candidate.operand(place).layout.image[1] for place in range(len(names))]
+    channels = [layout.image[1] for layout in layouts[:-1]]
     return next(
         (
             f"operand {name} of {count} channels in blocks of {block}"
-            for name, count in zip(names, channels, strict=True)
+            for name, count in zip(names, channels, strict=False)
             if count % block
         ),
         "",
     )
 
 
-def _joined_runs(candidate: OffloadCandidate) -> tuple[Run, ...] | None:
-    """Return the runs of a Concat; None if the rows of an element come from several elements."""
-    layouts = [candidate.operand(place).layout for place in range(len(candidate.node.inputs))]
-    sizes = [candidate.elements(layout) for layout in layouts]
-    begins = accumulate(sizes[:-1], initial=0)
+def _concatenation(candidate: OffloadCandidate) -> Offloaded | None:
+    """Return a Concat as a copy; None if the rows of an element come from several elements."""
+    layouts = [candidate.lying(place).layout for place in range(len(candidate.node.inputs))]
+    sizes = [candidate.elements(layout) * layout.batch for layout in layouts]
     numbers = [
-        _numbered(layout, candidate.parts, begin * layout.batch)
-        for layout, begin in zip(layouts, begins, strict=True)
+        _numbered(layout, candidate.parts, begin)
+        for layout, begin in zip(layouts, accumulate(sizes[:-1], initial=0), strict=True)
     ]
-    elements = _elements(np.concatenate(numbers, _concat_axis(candidate)), candidate.output().layout)
-    return None if elements is None else _runs(elements, sizes)
+    result = _result(candidate, channel_axis(layouts[0]))
+    assert result is not None, "the result has the dimensions of the operands"
+    return _copy(candidate, np.concatenate(numbers, _concat_axis(candidate)), result)
 
 
 def _joins_rows(candidate: OffloadCandidate) -> str:
     axis = _concat_axis(candidate)
     extents = [candidate.shape(place)[axis] for place in range(len(candidate.node.inputs))]
     where = f"{', '.join(map(str, extents))} rows along axis {axis}"
-    return _violation(_joined_runs(candidate), where, candidate.config)
-
-
-def _concatenation(candidate: OffloadCandidate) -> Offloaded:
-    runs = _joined_runs(candidate)
-    assert runs is not None, "the rules hold"
-    return _copy(candidate, runs)
+    return _violation(_concatenation(candidate), where, candidate.config)
 
 
 # Slice
 
 
-def _cuts(node: Node, shape: Sequence[int]) -> dict[int, range]:
+def _cuts(candidate: OffloadCandidate) -> dict[int, range]:
     """Return the positions that a Slice takes along each of its axes."""
-    attributes = (node.extents(name) for name in ("axes", "starts", "ends", "steps"))
+    shape = candidate.shape(0)
+    attributes = (candidate.node.extents(name) for name in ("axes", "starts", "ends", "steps"))
     return {
         axis % len(shape): range(shape[axis])[start:end:step]
         for axis, start, end, step in zip(*attributes, strict=True)
     }
 
 
-def _cuts_of(candidate: OffloadCandidate) -> dict[int, range]:
-    return _cuts(candidate.node, candidate.shape(0))
-
-
-def _sliced_axes(candidate: OffloadCandidate) -> str:
-    """Describe a Slice of pixels, or of channels that are apart; "" if the rule holds."""
-    shape, cuts = candidate.shape(0), _cuts_of(candidate)
-    pixels = len(shape) == IMAGE_RANK and any(axis > 1 for axis in cuts)
-    channels = cuts.get(channel_axis(shape), range(1))
-    if not pixels and channels.step == 1:
-        return ""
-    node = candidate.node
-    return f"axes {node.extents('axes')} and steps {node.extents('steps')} of {len(shape)} dimensions"
-
-
 def _cuts_blocks(candidate: OffloadCandidate) -> str:
-    shape, block = candidate.shape(0), candidate.block
-    size = shape[channel_axis(shape)]
-    cut = _cuts_of(candidate).get(channel_axis(shape), range(size))
+    """Describe a Slice of parts of blocks, or of channels that are apart; "" if the rule holds."""
+    axis, block = channel_axis(candidate.lying(0).layout), candidate.block
+    size = candidate.shape(0)[axis]
+    cut = _cuts(candidate).get(axis, range(size))
+    if cut.step != 1:
+        return f"channels in steps of {cut.step}"
     whole = cut.start % block == 0 and (cut.stop % block == 0 or cut.stop == size)
     return "" if whole else f"channels {cut.start} to {cut.stop} in blocks of {block}"
 
 
-def _cut_runs(candidate: OffloadCandidate) -> tuple[Run, ...] | None:
-    """Return the runs of a Slice; None if the rows of an element come from several elements."""
-    layout = candidate.operand(0).layout
-    numbers = _numbered(layout, candidate.parts)
-    for axis, cut in _cuts_of(candidate).items():
+def _slice(candidate: OffloadCandidate) -> Offloaded | None:
+    """Return a Slice as a copy; None if the rows of an element come from several elements."""
+    layout = candidate.lying(0).layout
+    numbers, channels = _numbered(layout, candidate.parts), channel_axis(layout)
+    for axis, cut in _cuts(candidate).items():
         taken = np.array(cut)
-        if axis == channel_axis(layout.shape):
+        if axis == channels:
             taken = np.arange(cut.start // layout.block, -(-cut.stop // layout.block))
         numbers = numbers.take(taken, axis)
-    elements = _elements(numbers, candidate.output().layout)
-    return None if elements is None else _runs(elements, [candidate.elements(layout)])
+    result = _result(candidate, channels)
+    assert result is not None, "the result has the dimensions of the input"
+    return _copy(candidate, numbers, result)
 
 
 def _cuts_rows(candidate: OffloadCandidate) -> str:
-    cuts = (f"{cut.start} to {cut.stop} along axis {axis}" for axis, cut in _cuts_of(candidate).items())
-    return _violation(_cut_runs(candidate), f"rows {', '.join(cuts)}", candidate.config)
+    cuts = (f"{cut.start} to {cut.stop} along axis {axis}" for axis, cut in _cuts(candidate).items())
+    return _violation(_slice(candidate), f"rows {', '.join(cuts)}", candidate.config)
 
 
-def _slice(candidate: OffloadCandidate) -> Offloaded:
-    runs = _cut_runs(candidate)
-    assert runs is not None, "the rules hold"
-    return _copy(candidate, runs)
+# Transpose
+
+
+def _lies_in_dram(candidate: OffloadCandidate) -> str:
+    (name,) = candidate.node.inputs
+    return "" if name in candidate.layouts else f"input {name} on the host"
+
+
+def _perm(candidate: OffloadCandidate) -> str:
+    return f"perm = {candidate.node.extents('perm')} of {candidate.shape(0)}"
+
+
+def _turned(candidate: OffloadCandidate) -> Layout | None:
+    """Return the layout of the result of a Transpose, in which the channels of its input are channels; None
+    if these are no channels of a result."""
+    perm = candidate.node.extents("perm")
+    return _result(candidate, perm.index(channel_axis(candidate.lying(0).layout)))
+
+
+def _turns_channels(candidate: OffloadCandidate) -> str:
+    return "" if _turned(candidate) is not None else _perm(candidate)
+
+
+def _transposition(candidate: OffloadCandidate) -> Offloaded | None:
+    """Return a Transpose as a copy; None if the rows of an element come from several elements."""
+    perm, result = candidate.node.extents("perm"), _turned(candidate)
+    assert result is not None, "channels stay channels"
+    numbers = _numbered(candidate.lying(0).layout, candidate.parts)
+    return _copy(candidate, numbers.transpose(*perm, len(perm)), result)
+
+
+def _turns_rows(candidate: OffloadCandidate) -> str:
+    return _violation(_transposition(candidate), _perm(candidate), candidate.config)
+
+
+def _made(copy: Callable[[OffloadCandidate], Offloaded | None]) -> Callable[[OffloadCandidate], Offloaded]:
+    """Return `copy` as a function of operators whose rules hold."""
+
+    def make(candidate: OffloadCandidate) -> Offloaded:
+        offloaded = copy(candidate)
+        assert offloaded is not None, "the rules hold"
+        return offloaded
+
+    return make
 
 
 # Resize
@@ -308,11 +327,10 @@ OPERATORS: Mapping[str, OperatorKind] = {
         (
             operands(),
             FEW_DIMENSIONS,
-            Rule("rows or channels of matrices, images, or channels or rows of images", _axis),
             Rule("whole blocks of channels in all operands but the last, along channels", _joins_blocks),
             Rule(IN_RUNS, _joins_rows),
         ),
-        _concatenation,
+        _made(_concatenation),
     ),
     "Resize": OperatorKind(
         (
@@ -326,13 +344,18 @@ OPERATORS: Mapping[str, OperatorKind] = {
         (
             operands(1),
             FEW_DIMENSIONS,
-            Rule(
-                "rows or contiguous channels of a matrix, images, or contiguous channels of images",
-                _sliced_axes,
-            ),
             Rule("whole blocks of channels", _cuts_blocks),
             Rule(IN_RUNS, _cuts_rows),
         ),
-        _slice,
+        _made(_slice),
+    ),
+    "Transpose": OperatorKind(
+        (
+            operands(1),
+            Rule("an input that an operator on the accelerator computes", _lies_in_dram),
+            Rule("channels of images or rows that stay channels", _turns_channels),
+            Rule(IN_RUNS, _turns_rows),
+        ),
+        _made(_transposition),
     ),
 }

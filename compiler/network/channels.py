@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import POINTWISE, Quantisation, scaling
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import RESHAPING, Graph, Node
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK
 
 SPATIAL = 2
+MATRICES = ("Int8LayerNormalization", "Int8MatMul", "Int8Products", "Int8Softmax")  # make rows
+ON_ELEMENTS = ("Concat", "Int8Add", "Int8Lookup", "Int8Mul", "Int8Requantise", "Slice", "Split")
 MOVERS = ("Concat", "Reshape", "Slice", "Split", "Transpose")
 PRESERVING = ("Int8AveragePool", "Int8Lookup", "Int8MaxPool", "Int8Requantise", "Int8Scale", "Resize")
 FREE = (
@@ -92,11 +94,14 @@ class Channels:
 
     def __post_init__(self) -> None:
         self._total = 0
+        self._rows = set[str]()  # values of four dimensions of which the last is the channels
         for name in self.graph.inputs:
             self._source(name)
         for node in self.graph.nodes:
             moved = self._moved(node) if self.moves(node) else None
-            if moved is None:
+            if moved is None and self._makes_rows(node):
+                self._rows.update(node.outputs)
+            elif moved is None:
                 for name in node.outputs:
                     self._source(name)
             else:
@@ -109,6 +114,18 @@ class Channels:
         self._firsts = [source.first for source in self.sources]
 
     # Values
+
+    def _makes_rows(self, node: Node) -> bool:
+        """Whether the channels of a result are its last dimension, and not the dimension behind the batch."""
+        before = node.inputs[0]
+        if node.op in RESHAPING:
+            shapes = (self.graph.types[name].shape[:-SPATIAL] for name in (before, node.result))
+            return before in self._rows or len(set(shapes)) > 1
+        if node.op == "Transpose":
+            perm = node.extents("perm")
+            channels = len(perm) - 1 if before in self._rows else 1
+            return len(perm) != IMAGE_RANK or perm[1] != channels
+        return node.op in MATRICES or (node.op in ON_ELEMENTS and before in self._rows)
 
     def _source(self, name: str) -> None:
         type_ = self.graph.types[name]

@@ -20,6 +20,7 @@ from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.lower.tables import OPERATORS
 from vdla.compiler.network.channels import selected_channels
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.views import VIEWS
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
@@ -168,7 +169,10 @@ class _Expansion(GraphBuilder):
         """Whether a tensor is an input of the network or the host computes it from an input. The host then
         concatenates it."""
         maker = self.makers.get(name)
-        return maker is None or (maker.op not in OPERATORS and any(map(self.graph.inputs.get, maker.inputs)))
+        if maker is None:
+            return True
+        on_host = maker.op not in OPERATORS or maker.op in VIEWS
+        return on_host and any(map(self.graph.inputs.get, maker.inputs))
 
     # Images less their zero point
 

@@ -1,5 +1,6 @@
 """Support: the integer operators that a target can execute, and the reasons why it cannot execute others."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from vdla.compiler.codegen.intrinsics import NARROW
@@ -13,20 +14,28 @@ from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.layout import Layout
 
+NOWHERE: Mapping[str, Layout] = {}
 EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
 
 
 def offload(
-    graph: Graph, node: Node, target: Target, *, packs: bool = False, pooling: Pooling | None = None
+    graph: Graph,
+    node: Node,
+    target: Target,
+    *,
+    packs: bool = False,
+    pooling: Pooling | None = None,
+    layouts: Mapping[str, Layout] = NOWHERE,
 ) -> Offloaded | Unfit:
     """Return an operator of `OPERATORS` as tasks of `target`; Unfit with the reason if the target cannot run
     it.
 
     Args:
-        packs, pooling: see `OffloadCandidate`.
+        packs, pooling, layouts: see `OffloadCandidate`.
     """
-    kind, candidate = OPERATORS[node.op], OffloadCandidate(graph, node, target, packs, pooling)
+    kind, candidate = OPERATORS[node.op], OffloadCandidate(graph, node, target, packs, pooling, layouts)
     required = (*CONFIGURATION, *kind.configuration)
     reason = unfit(f"configuration {target.name}", required, target.config, f"{node.op} needs") or unfit(
         node.op, kind.rules, candidate

@@ -54,16 +54,17 @@ def place(
 
 def _place(conversions: Conversions, node: Node, target: Target, layouts: Mapping[str, Layout]) -> Placed:
     graph = conversions.graph
-    if node.op in OPERATORS and not is_float(graph, node):
-        offloaded = offload(graph, node, target, packs=_may_pack(conversions, node, layouts))
-        return _stays_on_host(graph, node, offloaded) if isinstance(offloaded, Unfit) else offloaded
     if node.op in VIEWS and not is_float(graph, node):
         at = ViewCase(graph, node, target.config, layouts.get(node.inputs[0]))
         unlike, layout = unfit(node.op, VIEW_RULES, at), at.layout
         if unlike is None and layout is not None:
             return View(node, Stored(node.result, layout))
-        if unlike is not None and node.op != "Transpose":
+        if unlike is not None and node.op not in OPERATORS:
             return OnHost(node, unlike.reason)
+    if node.op in OPERATORS and not is_float(graph, node):
+        packs = _may_pack(conversions, node, layouts)
+        offloaded = offload(graph, node, target, packs=packs, layouts=layouts)
+        return _stays_on_host(graph, node, offloaded) if isinstance(offloaded, Unfit) else offloaded
     why = moved_by_elements(graph, node) if node.op in MOVES else unsupported(node)
     return OnHost(node, node.reason or why.reason)
 

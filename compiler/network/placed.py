@@ -201,13 +201,15 @@ class OffloadCandidate:
     Attributes:
         packs: the host may pack its input into lines, of which the accelerator reads windows.
         pooling: a max pooling of the sums of a convolution, which is part of its task; None: there is none.
+        layouts: layouts of values that operators on the accelerator compute.
     """
 
     graph: Graph
     node: Node
     target: Target
-    packs: bool
+    packs: bool = False
     pooling: Pooling | None = None
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -236,6 +238,11 @@ class OffloadCandidate:
         """
         layout = Layout(self.shape(place), block or self.block, self.config.batch, windows)
         return Stored(self.node.inputs[place], layout)
+
+    def lying(self, place: int) -> Stored:
+        """Return input `place` in the layout in which it lies in the accelerator's DRAM."""
+        name = self.node.inputs[place]
+        return Stored(name, self.layouts.get(name, self.operand(place).layout))
 
     @property
     def parts(self) -> int:
@@ -268,17 +275,35 @@ class OffloadCandidate:
         inputs: Mapping[str, int | Stored],
         constants: Mapping[str, np.ndarray],
         macs: int = 0,
+        output: Stored | None = None,
     ) -> Offloaded:
         """Return the operator as tasks.
 
         Args:
             inputs: by parameter; a number stands for the input at that place, as the accelerator writes it.
+            output: the result; None: as the accelerator writes it.
         """
         pieces = tasks if isinstance(tasks, tuple) else (Piece(tasks),)
         stored = {
             name: self.operand(each) if isinstance(each, int) else each for name, each in inputs.items()
         }
-        return Offloaded(self.node, pieces, stored, self.output(), constants, macs)
+        return Offloaded(self.node, pieces, stored, output or self.output(), constants, macs)
+
+    def on_elements(
+        self, task: Callable[[int], Task], inputs: Mapping[str, int], constants: Mapping[str, np.ndarray]
+    ) -> Offloaded:
+        """Return an operator on the elements of operands of one shape. All operands and the result have the
+        layout of the first operand that lies in the accelerator's DRAM.
+
+        Args:
+            task: returns the task for a number of elements.
+        """
+        names = {name: self.node.inputs[place] for name, place in inputs.items()}
+        lying = (self.layouts[name] for name in names.values() if name in self.layouts)
+        layout = next(lying, self.output().layout)
+        stored = {name: Stored(value, layout) for name, value in names.items()}
+        output = Stored(self.node.result, layout)
+        return self.as_tasks(task(self.elements(layout)), stored, constants, output=output)
 
 
 @dataclass(frozen=True)

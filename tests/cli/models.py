@@ -17,10 +17,6 @@ QUANTISED = {
     "ws": np.float32(0.01),
     "ys": np.float32(0.05),
     "z": np.int8(0),
-    "last": np.array([3]),
-    "first": np.array([-5]),
-    "axis": np.array([3]),
-    "back": np.array([-1]),
 }
 POOL = {
     "kernel_shape": [5, 5]
@@ -49,7 +45,7 @@ QDQ_NODES = (
     node("MaxPool", "rd", "p", **POOL),
     node("QuantizeLinear", "p ys z", "pq"),
     node("DequantizeLinear", "pq ys z", "pd"),
-    node("Slice", "pd last first axis back", "t"),
+    node("Softmax", "pd", "t", axis=3),
     node("QuantizeLinear", "t ys z", "tq"),
     node("DequantizeLinear", "tq ys z", "td"),
     node("Flatten", "td", "f"),

@@ -174,7 +174,6 @@ def test_joined_rows_and_images_alternate_where_blocks_end(shapes, axis, config,
     assert [f"{run.operand}:{run.first}+{run.count}" for run in offloaded.copied] == runs
 
 
-CHANNELS = "the accelerator takes rows or channels of matrices, images, or channels or rows of images"
 ROWS = f"the accelerator takes {IN_RUNS}"
 LAST = "the accelerator takes whole blocks of channels in all operands but the last, along channels"
 
@@ -182,7 +181,6 @@ LAST = "the accelerator takes whole blocks of channels in all operands but the l
 @pytest.mark.parametrize(
     ("shapes", "axis", "config", "reason"),
     [
-        ([(1, 4, 3, 5)] * 2, -1, EVERY, f"Concat with axis = 3 of 4 dimensions; {CHANNELS}"),
         ([(1, 4), (3, 4)], 0, PAIRS, f"Concat with 1, 3 rows along axis 0 and batch = 2; {ROWS}"),
         ([(3, 4, 1, 1)] * 2, 0, PAIRS, f"Concat with 3, 3 rows along axis 0 and batch = 2; {ROWS}"),
         ([(3000, 1, 4)] * 2, 1, EVERY, f"Concat with 6000 runs of elements; {ROWS}"),

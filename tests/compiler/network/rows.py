@@ -32,7 +32,7 @@ def _any(net: Net, names: Sequence[str]) -> str:
 
 
 def _movers(net: Net, x: str, alive: Sequence[str]) -> list[Callable[[], str]]:
-    """Return the makers of Slices, Splits, Concats and changes of shape."""
+    """Return the makers of Slices, Splits, Concats, Transposes and changes of shape."""
     return [
         lambda: _sliced(net, x),
         lambda: _sliced(net, x),
@@ -40,6 +40,7 @@ def _movers(net: Net, x: str, alive: Sequence[str]) -> list[Callable[[], str]]:
         lambda: _joined(net, x, alive),
         lambda: _joined(net, x, alive),
         lambda: _in_other_shape(net, x),
+        lambda: _turned(net, x),
     ]
 
 
@@ -98,6 +99,15 @@ def _joined(net: Net, x: str, alive: Sequence[str]) -> str:
 
 def _rest(shape: Sequence[int], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], -1, *shape[axis + 1 :], len(shape))
+
+
+def _turned(net: Net, x: str) -> str:
+    """Return a Transpose; every other Transpose of a matrix keeps the channels last."""
+    rank = len(net.shape(x))
+    perm = net.rng.permutation(rank).tolist()
+    if rank < IMAGE_RANK and net.rng.random() < 0.5:
+        perm = [place for place in perm if place != rank - 1] + [rank - 1]
+    return net.op("Transpose", (x,), perm=tuple(perm))
 
 
 def _in_other_shape(net: Net, x: str) -> str:
