@@ -11,6 +11,7 @@ from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.compiler.lower.products import pads_with
 from vdla.compiler.network.channel_order import reordered_channels
 from vdla.compiler.network.eight_bits import in_eight_bits
+from vdla.compiler.network.joined_columns import joined_columns
 from vdla.compiler.network.offload import offload, operators_of
 from vdla.compiler.network.phases import phases_as_channels
 from vdla.compiler.network.placed import Offloaded
@@ -46,6 +47,11 @@ def _chains_as_tables(graph: Graph, target: Target) -> Graph:
 def _arranged_channels(graph: Graph, target: Target) -> Graph:
     """Reorder channels so that moves of channels need no instruction."""
     return reordered_channels(graph, target.config, operators_of(target.config))
+
+
+def _joined_columns(graph: Graph, target: Target) -> Graph:
+    """Replace Concats of parts of blocks of columns by products."""
+    return joined_columns(graph, target.config, operators_of(target.config))
 
 
 def pads_before_windows(config: AcceleratorConfig) -> Rules:
@@ -110,6 +116,7 @@ def target_passes(target: Target) -> Pipeline:
             pads_before_windows(target.config),
             TargetPass("products_in_eight_bits", in_eight_bits, target),
             TargetPass("arrange_channels", _arranged_channels, target),
+            TargetPass("join_columns", _joined_columns, target),
             slices_of_splits(target),
         )
     )

@@ -7,14 +7,19 @@ its neighbours: `Transpose(Transpose(x))`, or an Unsqueeze of a Squeeze.
 A chain from an image to rows of pixels becomes a Transpose to channels last, and a Reshape. The inverse chain
 becomes a Reshape and a Transpose. These forms are views: images and rows have the same bytes in the
 accelerator's memory.
+
+Rows that a Reshape divides stay whole if the Transpose behind it keeps their parts last and in order. The
+accelerator moves whole rows without an instruction.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import REARRANGING, Attribute, Graph, Node, TensorType
+from vdla.compiler.graph.nodes import REARRANGING, RESHAPING, Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.cleanup import DeadCode, RemoveIdentity
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.layout import IMAGE_RANK
@@ -66,7 +71,7 @@ class _ChainMerger(GraphBuilder):
             return False
         forms = (self.reshaped, self.as_rows, self.as_image)
         longest = (form(chain[first:]) for first in range(len(chain) - 1) for form in forms)
-        return any(longest) or self.transposed(chain)
+        return any(longest) or self.transposed(chain) or self.with_whole_rows(chain)
 
     def reshaped(self, chain: Sequence[Node]) -> bool:
         """Append a Reshape in place of a chain that keeps the order of elements."""
@@ -113,6 +118,25 @@ class _ChainMerger(GraphBuilder):
         self.append_move(_move(chain[-1], "Transpose", chain[-2].inputs, chain[-1].outputs, perm=perm))
         return True
 
+    def with_whole_rows(self, chain: Sequence[Node]) -> bool:
+        """Append a Transpose of whole rows in place of a Reshape that divides rows, and a Transpose that
+        keeps their parts last and in order."""
+        if len(chain) < 2 or chain[-2].op not in RESHAPING or chain[-1].op != "Transpose":
+            return False
+        divided, turn = chain[-2:]
+        (source,), perm = divided.inputs[:1], turn.extents("perm")
+        before, shape = self.type_of(source), self.type_of(divided.result).shape
+        kept = _whole_row(before.shape, shape)
+        if kept is None or perm[kept:] != tuple(range(kept, len(shape))):
+            return False
+        whole, turned = (*shape[:kept], before.shape[-1]), (*perm[:kept], kept)
+        rows = self.value(f"{divided.result}_rows", TensorType(whole, before.dtype))
+        self.append_move(_move(divided, "Reshape", (source,), (rows,), shape=whole))
+        moved = self.value(f"{turn.result}_rows", TensorType(tuple(whole[at] for at in turned), before.dtype))
+        self.append_move(_move(turn, "Transpose", (rows,), (moved,), perm=turned))
+        self.reshape(moved, turn)
+        return True
+
     def reshape(self, name: str, last: Node) -> None:
         """Append a Reshape of a value to the result of the last node of a chain."""
         shape = self.type_of(last.result).shape
@@ -132,6 +156,14 @@ def source_positions(chain: Sequence[Node], type_of: Callable[[str], TensorType]
         else:
             numbers = numbers.reshape(type_of(node.result).shape)
     return numbers
+
+
+def _whole_row(before: Sequence[int], after: Sequence[int]) -> int | None:
+    """Return the first of several last dimensions whose product is the last dimension before a Reshape; None
+    if the Reshape does not divide rows."""
+    parts = accumulate(reversed(after), mul)
+    count = next((count for count, size in enumerate(parts, 1) if size == before[-1]), 0) if before else 0
+    return len(after) - count if count > 1 else None
 
 
 def _move(

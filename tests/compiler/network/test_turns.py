@@ -8,6 +8,7 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import table
 from tests.compiler.network.test_groups import EpilogueNet
 from tests.compiler.network.test_row_moves import CONFIGS, EVERY, cut, difference, exact
+from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 
 SIDE, WINDOW, CHANNELS = 4, 2, 8
@@ -93,6 +94,37 @@ def test_results_are_exact_and_proved(title, name):
     if name in ALONE:
         assert not plan.host_steps
         assert len(plan.launches) == 1
+
+
+JOINED = {
+    "halves of a block": lambda net, x: net.join(net.matmul(x, 2), net.matmul(x, 2), axis=-1),
+    "three operands": lambda net, x: net.join(*(net.matmul(x, width) for width in (3, 9, 2)), axis=-1),
+    "views of operands": lambda net, x: net.reshape(
+        net.join(*(net.reshape(net.matmul(x, 3), 1, 6, 3) for _ in range(2)), axis=-1), 6, 6
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("title", JOINED)
+def test_columns_that_are_parts_of_blocks_are_joined_by_products(title, name):
+    net = EpilogueNet()
+    graph = net.graph(net.matmul(JOINED[title](net, net.matmul(net.input(6, 5), 8)), 5))
+    plan = exact(graph, CONFIGS[name])
+    assert difference(graph, plan) == ""
+    assert not plan.host_steps
+    assert len(plan.launches) == 1
+    done = sum(layer.macs for launch in plan.launches for layer in launch.layers)
+    assert done == sum(macs(graph, node) for node in graph.nodes)
+
+
+def test_columns_that_the_host_computes_or_reads_are_joined_there():
+    net = Net()
+    parts = [net.matmul(net.input(6, 5), 3) for _ in range(2)]
+    leaving = plan_of(net.graph(net.join(*parts, axis=-1)), EVERY)
+    net = Net()
+    entering = plan_of(net.graph(net.matmul(net.join(net.input(6, 3), net.input(6, 3), axis=-1), 5)), EVERY)
+    assert [step.op for plan in (leaving, entering) for step in plan.host_steps] == ["Concat", "Concat"]
 
 
 def test_a_table_reads_rows_of_an_image_where_they_lie():

@@ -46,6 +46,30 @@ TEXTS = {
         ),
         function("c: float32[2, 3, 5] = Reshape(x, shape=(2, 3, 5))", "y: float32[2, 3, 5] = Neg(c)"),
     ),
+    "rows that are divided and stay in order": (
+        function(
+            "a: float32[2, 3, 2, 5] = Reshape(x, shape=(2, 3, 2, 5))",
+            "b: float32[3, 2, 2, 5] = Transpose(a, perm=(1, 0, 2, 3))",
+            "c: float32[3, 20] = Reshape(b, shape=(3, 20))",
+            "y: float32[3, 20] = Neg(c)",
+            x="float32[6, 10]",
+        ),
+        function(
+            "a_rows: float32[2, 3, 10] = Reshape(x, shape=(2, 3, 10))",
+            "b_rows: float32[3, 2, 10] = Transpose(a_rows, perm=(1, 0, 2))",
+            "c: float32[3, 20] = Reshape(b_rows, shape=(3, 20))",
+            "y: float32[3, 20] = Neg(c)",
+            x="float32[6, 10]",
+        ),
+    ),
+    "rows that are divided and change places": (
+        function(
+            "a: float32[2, 3, 2, 5] = Reshape(x, shape=(2, 3, 2, 5))",
+            "y: float32[2, 2, 3, 5] = Transpose(a, perm=(0, 2, 1, 3))",
+            x="float32[6, 10]",
+        ),
+        None,
+    ),
     "what is in the middle stays where it is read": (
         function(
             "a: float32[2, 3, 5] = Squeeze(x, axes=(2,))",
