@@ -3,8 +3,10 @@
 heavy-tailed activations by the cosine of their outputs to float outputs, beside onnxruntime's quantisation.
 
 Needs onnxruntime and scikit-learn. The recogniser of text lines comes in a package that is not required; the
-lines are drawn with matplotlib's fonts. Accuracies and cosines are the same on every machine up to rounding;
-seconds are of quantisation, calibration included.
+lines are drawn with matplotlib's fonts. The recurrent networks are trained here, with NumPy: a text model on
+the pages of docs, a keyword spotter on synthetic words, and bidirectional LSTMs on rows of digits. Their
+accuracies depend on the pages, and on how a machine rounds while it trains them. Other accuracies and cosines
+are the same on every machine up to rounding. Seconds are of quantisation, calibration included.
 """
 
 import sys
@@ -12,6 +14,7 @@ import sys
 import click
 import numpy as np
 from accuracy.compare import cosine, floats, ours, theirs
+from accuracy.recurrent import bidirectional_lstms, synthetic_keywords, text_model
 from accuracy.tails import images, lines, recogniser, vision_transformer
 from accuracy.text import HOW, place, text_lines
 from accuracy.trained import Trained, cancer, digits
@@ -20,7 +23,14 @@ from vdla.cli._options import needs
 from vdla.compiler.graph.quantisation.options import Options
 
 TEXT = "text lines"
-TRAINED = {"digits": digits, "cancer": cancer, TEXT: text_lines}
+TRAINED = {
+    "digits": digits,
+    "cancer": cancer,
+    "text model": text_model,
+    "synthetic keywords": synthetic_keywords,
+    "bidirectional LSTMs": bidirectional_lstms,
+    TEXT: text_lines,
+}
 TAILED = {"vision transformer": (vision_transformer, images), "recogniser": (recogniser, lines)}
 PLAIN = {"default": Options(), "largest magnitude": Options(percentile=100)}
 SEED, CALIBRATION, TEST = 1, 8, 16

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,17 +37,29 @@ class Trained:
 
 def digits() -> Trained:
     """Return the convolutional network of `examples/digits`."""
+    training, test = digit_images()
+    return Trained(
+        "digits",
+        onnx.load(DIGITS / "digits.onnx"),
+        samples("image", training.images[:CALIBRATION]),
+        samples("image", test.images),
+        classifying(test.labels),
+    )
+
+
+def digit_images() -> tuple[Any, Any]:
+    """Return the training and the test samples of `examples/digits`: each has `images`, float32[n, 1, 8, 8],
+    and `labels`, int64[n]."""
     sys.path.insert(0, str(DIGITS))
     from samples import split
 
     training, test = split()
-    return Trained(
-        "digits",
-        onnx.load(DIGITS / "digits.onnx"),
-        [{"image": image[None]} for image in training.images[:CALIBRATION]],
-        [{"image": image[None]} for image in test.images],
-        classifying(test.labels),
-    )
+    return training, test
+
+
+def samples(name: str, rows: np.ndarray, batch: int = 1) -> list[Tensors]:
+    """Return inputs of this name with `batch` rows of an array each; the batch divides the rows."""
+    return [{name: part} for part in rows.reshape(-1, batch, *rows.shape[1:])]
 
 
 def cancer() -> Trained:
@@ -74,18 +87,19 @@ def cancer() -> Trained:
     return Trained(
         "cancer",
         graph.finish(score=value),
-        [{"measurements": row[None]} for row in rows[training][:CALIBRATION]],
-        [{"measurements": row[None]} for row in rows[test]],
+        samples("measurements", rows[training][:CALIBRATION]),
+        samples("measurements", rows[test]),
         classifying(data.target[test]),
     )
 
 
 def classifying(labels: np.ndarray) -> Callable[[list[Tensors]], float]:
-    """Return the score of a classifier: percent of the outputs that say the right class."""
+    """Return the score of a classifier: percent of the rows of outputs that say the right class."""
     return lambda outputs: 100 * float(np.mean(classes(outputs) == labels))
 
 
 def classes(outputs: list[Tensors]) -> np.ndarray:
-    """Return the class that each output says: the largest score, or the sign of a single score."""
-    scores = np.stack([next(iter(each.values())).reshape(-1) for each in outputs])
+    """Return the class that each row of the outputs says, float32[rows, classes]: the largest score, or the
+    sign of a single score."""
+    scores = np.concatenate([next(iter(each.values())) for each in outputs])
     return scores.argmax(1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)
