@@ -230,18 +230,22 @@ class _Linker:
     def layers(self, part: Part, stream: Stream) -> tuple[Layer, ...]:
         """Return the layers of a part, with the bytes that their instructions load and store."""
         program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
-        layers = []
+        layers, read = [], set[str]()
         for placed in part:
             name, label = placed.node.name or placed.node.result, placed.node.result
             if isinstance(placed, Offloaded) and label in stream.labels:
-                layers.append(self.layer(name, placed, program.part(stream.labels[label])))
+                layers.append(self.layer(name, placed, program.part(stream.labels[label]), read))
             else:  # it needs no instruction
                 layers.append(Layer(name, placed.node.op, "", 0, 0, 0, 0))
         return tuple(layers)
 
-    def layer(self, name: str, operator: Offloaded, instructions: DecodedStream) -> Layer:
+    def layer(self, name: str, operator: Offloaded, instructions: DecodedStream, read: set[str]) -> Layer:
         """Return the layer of an operator, whose instructions are given. A result in a layout that only the
-        compiler knows counts as scratch memory."""
+        compiler knows counts as scratch memory.
+
+        Args:
+            read: tensors of the constants that layers before it read, to which its constants are added.
+        """
         result = self.operand(operator.output)
         dense = result.address_map == DENSE
         scratch = [self.places[operator.tensor(name)] for name in operator.scratch]
@@ -252,10 +256,20 @@ class _Linker:
             operator.macs,
             _moved(instructions, isa.Load, isa.Gather),
             _moved(instructions, isa.Store),
-            _bytes_once(operator),
+            _activation_bytes(operator) + self.new_constants(operator, read),
             self.crossing(operator.output) if dense else None,
             tuple(scratch if dense else (*scratch, *result.tensors)),
         )
+
+    def new_constants(self, operator: Offloaded, read: set[str]) -> int:
+        """Return the bytes of the constants whose tensors are not in `read`, and add these to it."""
+        sizes = {
+            self.constants.tensors[operator.tensor(name)]: array.nbytes
+            for name, array in operator.constants.items()
+        }
+        new = sizes.keys() - read
+        read |= new
+        return sum(sizes[tensor] for tensor in new)
 
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
@@ -375,13 +389,13 @@ def _value(graph: Graph, name: str) -> Value:
     return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
 
 
-def _bytes_once(operator: Offloaded) -> int:
-    """Return the bytes of an operator's operands and result in DRAM, each counted once; a value that is read
-    in several layouts counts in the largest."""
+def _activation_bytes(operator: Offloaded) -> int:
+    """Return the bytes of the activations that an operator reads and writes in DRAM, each counted once; a
+    value that is read in several layouts counts in the largest."""
     values: dict[str, int] = {}
     for stored in (*operator.inputs.values(), operator.output):
         values[stored.value] = max(values.get(stored.value, 0), stored.layout.size)
-    return sum(values.values()) + sum(array.nbytes for array in operator.constants.values())
+    return sum(values.values())
 
 
 def _moved(program: DecodedStream, *forms: type[isa.Instruction]) -> int:

@@ -82,7 +82,9 @@ def _where(op: str) -> tuple[str, str]:
         return ACCELERATOR, f"{conditions(prerequisites.RULES[op])}; it becomes {BECOMES[op]}"
     if op in VIEWS:
         views = f"{IN_INT8}; costs nothing with {conditions(VIEW_RULES)}"
-        return (ACCELERATOR, f"{views}; or {FREE}") if op in MOVERS else (HOST, views)
+        moves = [conditions(OPERATORS[op].rules)] if op in OPERATORS else []
+        moves += [FREE] if op in MOVERS else []
+        return (ACCELERATOR, "; or ".join((views, *moves))) if moves else (HOST, views)
     if op in MOVES:
         takes = [conditions(OPERATORS[op].rules)] if op in OPERATORS else []
         takes += [FREE] if op in MOVERS else []

@@ -101,7 +101,8 @@ class Layer(Record, frozen=True):
     Attributes:
         label: of its instructions in the stream; "" where it costs nothing.
         bytes_read, bytes_written: that its instructions move.
-        bytes_once: of its operands and its result in DRAM, each counted once.
+        bytes_once: of its operands and its result in DRAM, each counted once, without the constants that a
+            layer of the launch before it reads.
         result: what its instructions compute; None where it has none, and the bytes stand elsewhere.
         scratch: further tensors that its instructions write.
     """

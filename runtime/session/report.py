@@ -29,7 +29,8 @@ class LayerReport:
 
     Attributes:
         on: "accelerator" or "host".
-        bytes_once: of its operands and its result in DRAM, each counted once; 0 on the host.
+        bytes_once: of its operands and its result in DRAM, each counted once, without the constants that a
+            layer of the launch before it reads; 0 on the host.
         roofline_cycles: the larger of its MACs at full use of the multipliers and of `bytes_once` at full use
             of the bus: a lower bound for this layer, if no operand is on chip before; None on the host and
             on untimed devices.

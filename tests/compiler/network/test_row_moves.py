@@ -106,6 +106,13 @@ def test_equal_weights_of_all_steps_are_stored_and_loaded_once(config):
     assert later[:1] in loading.values()
 
 
+def test_weights_of_all_steps_count_once_in_the_roofline():
+    plan = exact(recurrence(ends="all"), EVERY)
+    _, first, *later = [layer for layer in plan.launches[0].layers if layer.op == "Int8MatMul"]
+    assert first.bytes_once - later[0].bytes_once >= 2 * WIDTH**2
+    assert len({layer.bytes_once for layer in later}) == 1
+
+
 def test_constants_of_other_bytes_are_stored_apart():
     net = EpilogueNet()
     x = net.input(1, 4)
