@@ -11,6 +11,7 @@ import numpy as np
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.runtime.host.dtypes import UNKNOWN, fits
+from vdla.runtime.module.plan import State
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 
@@ -171,6 +172,7 @@ class Graph:
         nodes: in topological order (producers first).
         constants: read-only arrays by name.
         types: of every value by name: inputs, constants, and outputs of nodes.
+        states: the inputs that have, in each run, the value of an output of the run before.
     """
 
     name: str
@@ -179,9 +181,10 @@ class Graph:
     nodes: tuple[Node, ...]
     constants: Mapping[str, np.ndarray]
     types: Mapping[str, TensorType]
+    states: Mapping[str, State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for part in ("inputs", "constants", "types"):
+        for part in ("inputs", "constants", "types", "states"):
             object.__setattr__(self, part, MappingProxyType(dict(getattr(self, part))))
         object.__setattr__(self, "outputs", Names(self.outputs))
 
@@ -190,7 +193,7 @@ class Graph:
         if not isinstance(other, Graph):
             return NotImplemented
         ours, theirs = (
-            (graph.name, tuple(graph.inputs.items()), graph.outputs, graph.nodes, graph.types)
+            (graph.name, tuple(graph.inputs.items()), graph.outputs, graph.nodes, graph.types, graph.states)
             for graph in (self, other)
         )
         return ours == theirs and _bits(self.constants) == _bits(other.constants)

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
@@ -11,6 +12,7 @@ from vdla.compiler.graph.text import name_of
 from vdla.hw.spec.python_text import statements_of
 from vdla.runtime.arrays import digest
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
+from vdla.runtime.module.plan import State
 
 Placed: TypeAlias = ast.stmt | ast.expr | ast.arg  # nodes with a position in the text
 
@@ -56,17 +58,35 @@ class _Parser:
         match tree.body:
             case [
                 ast.FunctionDef(
-                    name=name, body=[*statements, ast.Return(value)], args=ast.arguments(args=args)
+                    name=name,
+                    body=[*statements, ast.Return(value)],
+                    args=ast.arguments(args=args),
+                    decorator_list=decorators,
                 )
             ]:
                 inputs = {name_of(arg.arg): self.declare(arg.arg, arg.annotation, arg) for arg in args}
                 for statement in statements:
                     self.statement(statement)
                 outputs = self.names(value)
-                return Graph(name_of(name), inputs, outputs, tuple(self.nodes), self.constants, self.types)
+                states = dict(map(self.state, decorators))
+                nodes = tuple(self.nodes)
+                return Graph(name_of(name), inputs, outputs, nodes, self.constants, self.types, states)
         raise GraphError(
             "line 1: a graph is one function that ends with return: def name(inputs): nodes; return outputs"
         )
+
+    def state(self, node: ast.expr) -> tuple[str, State]:
+        """Return an input and the output that it takes from the run before."""
+        match node:
+            case ast.Call(ast.Name("state"), [name, output, scale, zero], []):
+                parts = tuple(map(self.literal, (name, output, scale, zero)))
+                try:
+                    return parts[0], msgspec.convert(
+                        dict(zip(("output", "scale", "zero"), parts[1:], strict=True)), State
+                    )
+                except msgspec.ValidationError as error:
+                    raise self.fail(node, f"this is no state: {error}") from error
+        raise self.fail(node, 'a state is written @state("input", "output", scale, zero)')
 
     def names(self, node: ast.expr | None) -> tuple[str, ...]:
         """Return the names in a comma-separated list of values."""

@@ -10,6 +10,7 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.cleanup import CommonSubexpressions, ConstantFolding, DeadCode, RemoveIdentity
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
 from vdla.compiler.graph.passes.merge_moves import MergeMoves
+from vdla.compiler.graph.passes.narrow_states import NarrowStates
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
 from vdla.compiler.graph.passes.tabulate import Tabulate
@@ -147,6 +148,7 @@ def integer_passes(cures: Cures = GENERAL) -> Pipeline:
             FUSE_CONVERSIONS,
             Tabulate(),
             RemoveIdentity(),
+            NarrowStates(),
             HeadsInPlace(),
         )
     )

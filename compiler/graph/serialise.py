@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.runtime.module.plan import State
 
 ALIGNMENT = 64  # bytes, of each constant: NumPy is slower on unaligned arrays
 
@@ -22,6 +23,7 @@ def graph_to_bytes(graph: Graph) -> bytes:
         ],
         "constants": [[name, array.dtype.str, array.shape] for name, array in graph.constants.items()],
         "types": {name: [type_.shape, type_.dtype] for name, type_ in graph.types.items()},
+        "states": {name: [state.output, state.scale, state.zero] for name, state in graph.states.items()},
     }
     text = json.dumps(head).encode() + b"\n"
     parts = (text, *(array.tobytes() for array in graph.constants.values()))
@@ -51,7 +53,8 @@ def graph_from_bytes(data: bytes) -> Graph:
         for op, inputs, outputs, attributes, name, reason, macs in head["nodes"]
     )
     inputs = {name: types[name] for name in head["inputs"]}
-    return Graph(head["name"], inputs, tuple(head["outputs"]), nodes, constants, types)
+    states = {name: State(*parts) for name, parts in head["states"].items()}
+    return Graph(head["name"], inputs, tuple(head["outputs"]), nodes, constants, types, states)
 
 
 def _aligned(place: int) -> int:

@@ -28,11 +28,14 @@ class Section:
         inputs: values that become inputs; empty: the model's inputs that the outputs depend on.
         outputs: values that become outputs; empty: the model's outputs.
         fixed: inputs of the model that become constants, each with the value of all its elements.
+        states: inputs, each with the output whose value it has in the next run. A `*` in both names stands
+            for any text.
     """
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     fixed: tuple[tuple[str, float], ...] = ()
+    states: tuple[tuple[str, str], ...] = ()
 
 
 WHOLE = Section()

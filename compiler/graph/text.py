@@ -7,6 +7,9 @@
         y: float32[1, 4] = Relu(h)
         return y
 
+An input that has, in each run, the value of an output of the run before is named before the function:
+`@state("past", "present", scale, zero)`. Both values stand for (value - zero) scale.
+
 A constant precedes its first use. It is written with its elements if it is small, else with their hash.
 The types of a node with several outputs precede it on separate lines.
 Names that are not identifiers are encoded.
@@ -22,6 +25,7 @@ import numpy as np
 
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.runtime.arrays import digest
+from vdla.runtime.module.plan import State
 
 DigestOf = Callable[[np.ndarray], str]
 INDENT = "    "
@@ -42,6 +46,7 @@ def print_graph(graph: Graph, digest_of: DigestOf = digest) -> str:
     return (
         "\n".join(
             [
+                *(_state(name, state) for name, state in graph.states.items()),
                 f"def {identifier_of(graph.name)}({params}):",
                 *(INDENT + line for line in _lines(graph, digest_of)),
             ]
@@ -74,6 +79,11 @@ def print_attribute(value: Attribute) -> str:
         case tuple():
             return f"({', '.join(map(print_attribute, value))}{',' if len(value) == 1 else ''})"
     return repr(value)
+
+
+def _state(name: str, state: State) -> str:
+    parts: tuple[Attribute, ...] = (name, state.output, state.scale, state.zero)
+    return f"@state({', '.join(map(print_attribute, parts))})"
 
 
 def _lines(graph: Graph, digest_of: DigestOf) -> Iterator[str]:

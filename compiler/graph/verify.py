@@ -30,6 +30,7 @@ def _problems(graph: Graph) -> Iterator[str]:
     for name in graph.outputs:
         if name not in defined:
             yield f"output {name!r} is not a value of the graph"
+    yield from _state_problems(graph)
     extra = sorted(set(graph.types) - defined)
     if extra:
         yield f"types has {', '.join(extra)}, which nothing defines"
@@ -50,6 +51,18 @@ def _given_problems(graph: Graph) -> Iterator[str]:
         for name, type_ in types.items():
             if graph.types.get(name) != type_:
                 yield f"{kind} {name!r} is {type_}, but types says {graph.types.get(name)}"
+
+
+def _state_problems(graph: Graph) -> Iterator[str]:
+    """Yield the problems of inputs that take the value of an output of the run before."""
+    for name, state in graph.states.items():
+        if name not in graph.inputs or state.output not in graph.outputs:
+            yield f"state {name!r} takes {state.output!r}; a state is an input that takes an output"
+        elif graph.types[name] != graph.types[state.output]:
+            yield (
+                f"state {name!r} is {graph.types[name]}, and takes {state.output!r}, which is "
+                f"{graph.types[state.output]}"
+            )
 
 
 def _node_problems(node: Node, defined: set[str]) -> Iterator[str]:

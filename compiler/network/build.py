@@ -140,7 +140,16 @@ class _Linker:
         )
         name, places = self.graph.name, self.sizes
         return Plan(
-            name, self.target, inputs, outputs, tuple(steps), streams, places, self.weights, constants
+            name,
+            self.target,
+            inputs,
+            outputs,
+            tuple(steps),
+            streams,
+            places,
+            self.weights,
+            constants,
+            states=self.graph.states,
         )
 
     def lives(self) -> list[Life]:

@@ -43,8 +43,7 @@ class Source:
         if model is None or EXTERNAL_DATA in model:
             return None
         shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
-        part = self.section.inputs, self.section.outputs, self.section.fixed
-        options = repr((shapes, part, self.options, os.environ.get(FACTOR), self.samples is None))
+        options = repr((shapes, self.section, self.options, os.environ.get(FACTOR), self.samples is None))
         samples = () if self.samples is None else self.samples.parts()
         return digest_of([model, options, *samples, network_version(), *_libraries()])
 

@@ -40,6 +40,15 @@ def check(plan: Plan) -> None:
             _check_launch(plan, step, known)
             known |= {crossing.value for crossing in step.unpacks}
     _check_known(plan.outputs, known, "the network gives out")
+    _check_states(plan)
+
+
+def _check_states(plan: Plan) -> None:
+    _check_known(plan.states, plan.inputs, "the network keeps")
+    for name, state in plan.states.items():
+        _check_known([state.output], plan.outputs, f"state {name} takes")
+        before, after = plan.inputs[name], plan.outputs[state.output]
+        _require(before == after, f"state {name} is {before}, and takes {state.output}, which is {after}")
 
 
 def _check_stream(name: str, stream: Stream, tensors: Set[str]) -> None:

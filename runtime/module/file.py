@@ -49,6 +49,7 @@ from vdla.runtime.module.plan import (
     Name,
     Plan,
     Record,
+    State,
     Value,
 )
 from vdla.runtime.stream.builder import Stream
@@ -56,7 +57,7 @@ from vdla.runtime.stream.builder import Stream
 TensorBytes = Annotated[int, Meta(ge=1, lt=1 << 62)]
 Packed = tuple[bytes, ...]  # parts of a module's file, in order
 MAGIC = b"VDLA-MOD"
-VERSION = 9
+VERSION = 10
 HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
 GRAPHS = "graphs/"
@@ -126,6 +127,7 @@ class Manifest(Record, frozen=True):
     constants: tuple[Name, ...]
     streams: dict[Name, StreamNames]
     steps: tuple[HostStep | LaunchStep, ...]
+    states: dict[Name, State]
     fidelity: Fidelity | None = None
     graphs: GraphMembers | None = None
 
@@ -187,6 +189,7 @@ def manifest_of(plan: Plan) -> Manifest:
         tuple(plan.constants),
         streams,
         plan.steps,
+        dict(plan.states),
         plan.fidelity,
         None if plan.graphs is None else GraphMembers(_graph_members(plan, plan.graphs)),
     )
@@ -412,6 +415,7 @@ def _plan(manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Plan:
         {name: _array(arrays, f"weights/{number}") for number, name in enumerate(manifest.weights)},
         {name: _array(arrays, f"constants/{number}") for number, name in enumerate(manifest.constants)},
         manifest.fidelity,
+        states=manifest.states,
     )
 
 

@@ -1,7 +1,7 @@
 """The plan of a compiled network: steps on the host and on the accelerator, with their data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import msgspec
@@ -55,6 +55,19 @@ class Value(Record, frozen=True):
 
     def __str__(self) -> str:
         return type_text(self.shape, self.dtype)
+
+
+class State(Record, frozen=True):
+    """What an input takes from the run before.
+
+    Attributes:
+        output: the output whose value the input has in the next run.
+        scale, zero: both values stand for (value - zero) scale.
+    """
+
+    output: Name
+    scale: float = 1.0
+    zero: Annotated[int, Meta(ge=-128, le=127)] = 0
 
 
 class HostStep(Record, frozen=True, tag_field="on", tag="host"):
@@ -221,6 +234,7 @@ class Plan:
         constants: values of host steps that never change.
         fidelity: of a network that was quantised on samples; None of others.
         graphs: graphs that it was compiled from; None: it carries none.
+        states: the inputs that take the value of an output of the run before.
     """
 
     name: str
@@ -234,6 +248,18 @@ class Plan:
     constants: Mapping[str, np.ndarray]
     fidelity: Fidelity | None = None
     graphs: GraphTexts | None = None
+    states: Mapping[str, State] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, Value]:
+        """The inputs that a run takes from outside, by name, in order."""
+        return {name: value for name, value in self.inputs.items() if name not in self.states}
+
+    @property
+    def results(self) -> dict[str, Value]:
+        """The outputs that are not kept for the next run, by name, in order."""
+        kept = {state.output for state in self.states.values()}
+        return {name: value for name, value in self.outputs.items() if name not in kept}
 
     @property
     def config(self) -> AcceleratorConfig:

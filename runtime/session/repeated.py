@@ -8,28 +8,43 @@ import numpy as np
 from vdla.runtime.samples import InputError
 from vdla.runtime.samples.fit import Along, Fitted
 from vdla.runtime.session.session import Outcome, Progress, Session, Values
+from vdla.runtime.session.states import first_states, next_states
 
 
-def run_each(session: Session, fitted: Fitted, progress: Progress | None = None) -> Outcome:
+def run_each(
+    session: Session, fitted: Fitted, progress: Progress | None = None, states: Values | None = None
+) -> Outcome:
     """Run the network once for each sample.
 
     Cycles do not depend on data, so the launches of the first run stand for the launches of all.
 
     Args:
-        fitted: samples of the module's inputs.
+        fitted: samples of what a run takes from outside.
         progress: called before each step.
+        states: before the first run, which every run hands to the next; None: zeros.
 
     Returns:
         The outputs of all runs joined, the launches of the first run, the seconds of all, and the average
-        seconds of the host and of copies in a run.
+        seconds of the host and of copies in a run. The states are those after the last run.
 
     Raises:
         ModuleError: an input is not finite; an operator fails on the host.
     """
-    first = session.run(fitted.samples[0], progress=progress)
-    outcomes = [first]
-    for sample in fitted.samples[1:]:
-        outcomes.append(replace(session.run(sample, progress=progress), launches=()))
+    plan, outcomes = session.plan, list[Outcome]()
+    states = first_states(plan) if states is None else states
+    for sample in fitted.samples:
+        outcome = session.run(sample | states, progress=progress)
+        states = next_states(plan, outcome.outputs)
+        results = {name: outcome.outputs[name] for name in plan.results}
+        outcomes.append(
+            replace(
+                outcome,
+                outputs=results,
+                states=states,
+                launches=() if outcomes else outcome.launches,
+            )
+        )
+    first = outcomes[0]
     if len(outcomes) == 1 and fitted.along is Along.ALONE:
         return first
     host = np.mean([outcome.host_seconds for outcome in outcomes], axis=0)
@@ -40,6 +55,7 @@ def run_each(session: Session, fitted: Fitted, progress: Progress | None = None)
         host_seconds=tuple(map(float, host)),
         copy_seconds=sum(outcome.copy_seconds for outcome in outcomes) / len(outcomes),
         runs=len(outcomes),
+        states=states,
     )
 
 

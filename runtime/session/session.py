@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -48,6 +48,7 @@ class Outcome:
         copy_seconds: wall time of changing layouts and copying between the host and the device's DRAM.
         ran: the whole module ran; False: its launches alone, on whatever stood in DRAM.
         runs: how many runs it stands for; see `vdla.runtime.session.repeated`.
+        states: of the module after the last run; see `vdla.runtime.session.states`.
     """
 
     outputs: Values
@@ -57,6 +58,7 @@ class Outcome:
     copy_seconds: float = 0.0
     ran: bool = True
     runs: int = 1
+    states: Values = field(default_factory=dict)
 
     @property
     def cycles(self) -> int | None:

@@ -32,6 +32,7 @@ from vdla.runtime.samples.given import given_of
 from vdla.runtime.session.repeated import run_each
 from vdla.runtime.session.report import Report, report, table
 from vdla.runtime.session.session import Outcome, Session
+from vdla.runtime.session.states import first_states, real_states, states_of
 from vdla.runtime.session.summary import Summary, summary_of
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Module:
     def __init__(self, plan: Plan, tuning: "Tuning | None" = None) -> None:
         self.plan, self.tuning = plan, tuning
         self._sessions: dict[tuple[str, AnyMemory], Session] = {}
+        self._states = first_states(plan)
 
     def __repr__(self) -> str:
         """Return what it is, what it takes and what it makes."""
@@ -104,12 +106,33 @@ class Module:
     @property
     def inputs(self) -> Mapping[str, Value]:
         """The types of what a run takes, by name, in order; each has a `shape` and a `dtype`."""
-        return self.plan.inputs
+        return self.plan.given
 
     @property
     def outputs(self) -> Mapping[str, Value]:
         """The types of what a run makes, by name, in order; an extent that only a run tells is -1."""
-        return self.plan.outputs
+        return self.plan.results
+
+    @property
+    def states(self) -> Mapping[str, np.ndarray]:
+        """What the next run takes from the run before, by the name of the input, as numbers: float32 arrays
+        for states that are kept as int8."""
+        return real_states(self.plan, self._states)
+
+    def reset(self, states: Mapping[str, object] | None = None) -> None:
+        """Set the states that the next run takes, on whatever device it runs.
+
+        >>> module.reset()                          # zeros
+        >>> module.reset(prefill.states)            # of another module of the same network
+
+        Args:
+            states: an array for each state that is not zero; a state of int8 takes the nearest numbers that
+                it can hold.
+
+        Raises:
+            ModuleError: a name is no state, or an array has another shape, or holds what is not finite.
+        """
+        self._states = states_of(self.plan, states or {})
 
     def run(
         self,
@@ -124,6 +147,9 @@ class Module:
         **named: object,
     ) -> Run:
         """Run the network on a device; the module stays in its DRAM for the next run.
+
+        If the module has states, the run takes them from the run before, and leaves them for the next.
+        Several samples are then one sequence. A run that fails leaves the states as they were.
 
         >>> module.run(image)                       # a network of one input
         >>> module.run({"image": image})
@@ -156,7 +182,8 @@ class Module:
         require_device(device)
         fitted = self._fitted(inputs, named, image_scale)
         session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
-        outcome = run_each(session, fitted, progress)
+        outcome = run_each(session, fitted, progress, self._states)
+        self._states = outcome.states
         return self._reported(outcome, session.device, device, memory, clock_hz, fitted.notes)
 
     def _reported(
@@ -289,6 +316,7 @@ def compile(
     fixed: Mapping[str, float] | None = None,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
+    states: Mapping[str, str] | None = None,
     tuning: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Module:
@@ -308,6 +336,9 @@ def compile(
         shapes: of dynamic inputs, where samples do not tell them, or tell another batch than is wanted.
         fixed: inputs of the model that become constants, each with the number that all its elements are.
         inputs, outputs: values between which the model is cut; none: the model's inputs and outputs.
+        states: inputs that take the value of an output of the run before, each with that output, such as
+            {"past_*": "present_*"}; a `*` stands for the same text in both names. Samples that leave the
+            states out are runs one after the other. See `Module.reset`.
         tuning: a log of `vdla tune`, whose best choices are used; "none": no log; None: the records that
             ship with the kit. `Module.tuning` tells for which layers there was none.
         progress: called with a text for each step of the work.
@@ -322,7 +353,9 @@ def compile(
     from vdla.compiler.network.source import Source
 
     options = Options(percentile, tuple(float_layers), float_share, quality_db(quality))
-    section = Section(tuple(inputs), tuple(outputs), tuple((fixed or {}).items()))
+    section = Section(
+        tuple(inputs), tuple(outputs), tuple((fixed or {}).items()), tuple((states or {}).items())
+    )
     given = None if samples is None else given_of(samples, image_scale)
     return _compiled(Source(model, given, options, shapes, section), target, tuning, progress)
 

@@ -1,18 +1,19 @@
 """Import of a network from ONNX, with its samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.onnx.cut import cut
+from vdla.compiler.graph.onnx.cut import cut, runtime_inputs
 from vdla.compiler.graph.onnx.fixed import with_fixed
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.inputs import inputs_of
 from vdla.compiler.graph.onnx.read import OnnxModel, read_model
 from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.source import WHOLE, ModelSource, Section
+from vdla.compiler.graph.states import carried, matched, with_states
 from vdla.compiler.graph.verify import verify
 from vdla.runtime.samples.elements import of_type
 from vdla.runtime.samples.fit import Fitted, fit
@@ -54,40 +55,64 @@ def load_with_samples(
 
     Args:
         source: a file, its bytes, or a model of the `onnx` package.
-        given: samples, which also determine dynamic shapes.
+        given: samples, which also determine dynamic shapes. Samples without states are runs one after the
+            other, with states of zero before the first.
         shapes: shapes in place of dynamic shapes, by the model's name of the input.
         section: the part of the model to import; the whole model by default.
 
     Raises:
         GraphError: the source is not a model, or cannot be imported. The message lists every invalid node,
-            input and weight with the reason.
+            input and weight with the reason. Or a state is not there, or changes its type.
         InputError: the samples do not fit the inputs.
     """
     model = read_model(source)
     part, known = cut(
         *with_fixed(model, section, {name: tuple(shape) for name, shape in (shapes or {}).items()})
     )
-    fitted = None if given is None else _fitted(given, model, part, known, section)
-    graph = DeadCode().run(Importer(part, known if fitted is None else known | fitted.shapes).run())
+    inputs = [value.name for value in runtime_inputs(part.proto.graph)]
+    states = matched(section.states, inputs, [value.name for value in part.proto.graph.output])
+    fitted = None if given is None else _fitted(given, model, part, known, section, states)
+    graph = Importer(part, known if fitted is None else known | fitted.shapes).run()
+    names = dict(zip(inputs, graph.inputs, strict=True))
+    outputs = dict(zip((value.name for value in part.proto.graph.output), graph.outputs, strict=True))
+    graph = with_states(graph, {names[name]: outputs[output] for name, output in states.items()})
+    graph = DeadCode().run(graph)
     verify(graph)
-    return Loaded(graph) if fitted is None else Loaded(graph, _samples(fitted, graph))
+    return Loaded(graph) if fitted is None else Loaded(graph, tuple(_samples(fitted, graph, names)))
 
 
 def _fitted(
-    given: Given, model: OnnxModel, part: OnnxModel, shapes: dict[str, tuple[int, ...]], section: Section
+    given: Given,
+    model: OnnxModel,
+    part: OnnxModel,
+    shapes: dict[str, tuple[int, ...]],
+    section: Section,
+    states: Mapping[str, str],
 ) -> Fitted | None:
-    """Return the samples fitted to the inputs of a part of a model; they may contain other inputs, too."""
+    """Return the samples fitted to the inputs of a part of a model; they may contain other inputs, too.
+
+    Samples that name no state are without states: they are runs one after the other.
+    """
     inputs = inputs_of(part.proto.graph, shapes)
+    if inputs is None:
+        return None
+    if not any(name in entry.named for entry in given.entries for name in states):
+        inputs = {name: declared for name, declared in inputs.items() if name not in states}
     unfixed: dict[str, float | None] = {value.name: None for value in model.proto.graph.input}
-    return None if inputs is None else fit(given, inputs, unfixed | dict(section.fixed))
+    return fit(given, inputs, unfixed | dict(section.fixed))
 
 
-def _samples(fitted: Fitted, graph: Graph) -> tuple[Mapping[str, np.ndarray], ...]:
-    """Return samples with the graph's names and types of its inputs; the order of inputs is the model's."""
-    return tuple(
+def _samples(fitted: Fitted, graph: Graph, names: Mapping[str, str]) -> Iterable[Mapping[str, np.ndarray]]:
+    """Return samples with the graph's names and types of its inputs, and with states before each run.
+
+    Args:
+        names: the graph's names of inputs, by the model's.
+    """
+    samples = [
         {
-            name: of_type(array, type_.dtype, f"input {name}")
-            for (name, type_), array in zip(graph.inputs.items(), sample.values(), strict=True)
+            names[name]: of_type(array, graph.types[names[name]].dtype, f"input {names[name]}")
+            for name, array in sample.items()
         }
         for sample in fitted.samples
-    )
+    ]
+    return samples if graph.states.keys() <= samples[0].keys() else carried(graph, samples)

@@ -140,12 +140,16 @@ class Roles:
         """The leader of each int8 value: the value whose scale it shares.
 
         A value shares the scale of its origin, and the results of all steps of an operation share one scale.
+        So do a state and the output that it takes.
         """
         sets, first = _Sets(self.origins.values()), dict[str, str]()
         for node in self.graph.nodes:
             if node.step_of and node.result in self.origins:
                 origin = self.origins[node.result]
                 sets.join(origin, first.setdefault(node.step_of, origin))
+        for name, state in self.graph.states.items():
+            if name in self.origins and state.output in self.origins:
+                sets.join(self.origins[name], self.origins[state.output])
         return {name: sets.leader(origin) for name, origin in self.origins.items()}
 
     def _only_concat_reads(self, name: str, concat: Node) -> bool:

@@ -59,7 +59,9 @@ def compile_one(model: Path, output: Path, order: Order) -> Plan:
         file = packed(plan if order.graph else replace(plan, graphs=None))
     write_bytes(output, *file)
     show_forecast(plan, output, order.layers)
-    click.echo(f"takes {_types(plan.inputs)}; makes {_types(plan.outputs)}")
+    click.echo(f"takes {_types(plan.given)}; makes {_types(plan.results)}")
+    if plan.states:
+        click.echo(f"keeps from run to run {_types({name: plan.inputs[name] for name in plan.states})}")
     if proof:
         click.echo(proof)
     show_tuning(tuning, order.records, order.target)

@@ -108,7 +108,15 @@ def _takes_part(function: Command) -> Command:
         metavar="NAME,NAME",
         help="Compile the part of the model that makes these values; may be repeated.",
     )
-    return shape(fixed(inputs(outputs(function))))
+    states = click.option(
+        "--state",
+        "states",
+        multiple=True,
+        metavar="PAST=PRESENT",
+        help="Input that takes the value of an output of the run before, such as past_*=present_*; may be "
+        "repeated.",
+    )
+    return shape(fixed(inputs(outputs(states(function)))))
 
 
 def _takes_samples(function: Command) -> Command:
@@ -192,11 +200,12 @@ def takes_recipe(function: Command) -> Command:
         fixed: tuple[str, ...],
         cut_inputs: tuple[str, ...],
         cut_outputs: tuple[str, ...],
+        states: tuple[str, ...],
         **kwargs: object,
     ) -> None:
         from vdla.compiler.graph.quantisation.options import Options, quality_db
 
-        section = _section(cut_inputs, cut_outputs, fixed)
+        section = _section(cut_inputs, cut_outputs, fixed, states)
         layers = tuple(name for name in float_layers.split(",") if name)
         options = Options(percentile, layers, float_share, quality_db(quality))
         recipe = Recipe(calibrate, image_scale, options, dict(map(_shape, shapes)), section)
@@ -232,9 +241,16 @@ def show_tuning(tuning: Tuning, records: TuningRecords, target: Target, *, err: 
         click.echo(tuning.report(records.source, others), err=err)
 
 
-def _section(inputs: tuple[str, ...], outputs: tuple[str, ...], fixed: tuple[str, ...]) -> Section:
-    """Parse the texts of --inputs, --outputs and --fix."""
-    return Section(_names("--inputs", inputs), _names("--outputs", outputs), tuple(map(_fixed, fixed)))
+def _section(
+    inputs: tuple[str, ...], outputs: tuple[str, ...], fixed: tuple[str, ...], states: tuple[str, ...]
+) -> Section:
+    """Parse the texts of --inputs, --outputs, --fix and --state."""
+    return Section(
+        _names("--inputs", inputs),
+        _names("--outputs", outputs),
+        tuple(map(_fixed, fixed)),
+        tuple(map(_state, states)),
+    )
 
 
 def _names(option: str, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -261,6 +277,14 @@ def _fixed(text: str) -> tuple[str, float]:
         return name, float(number)
     except ValueError as error:
         raise InputError(f"--fix {text} is not of the form NAME=16000") from error
+
+
+def _state(text: str) -> tuple[str, str]:
+    """Parse `PAST=PRESENT`."""
+    before, _, after = text.partition("=")
+    if not before or not after:
+        raise InputError(f"--state {text} is not of the form PAST=PRESENT")
+    return before, after
 
 
 def _samples(recipe: Recipe) -> Given | None:

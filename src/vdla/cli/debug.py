@@ -103,6 +103,7 @@ def _launches(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[Reco
     from vdla.runtime.samples.fit import fit
     from vdla.runtime.samples.given import given_of
     from vdla.runtime.session.report import report
+    from vdla.runtime.session.states import first_states
 
     module = load(source)
     chosen = memory(module.plan.target.memory)
@@ -112,7 +113,8 @@ def _launches(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[Reco
         return recordings_of(module.plan, outcome, run_report, chosen, source.stem)
     declared = {name: static(value.shape, value.dtype) for name, value in module.inputs.items()}
     samples = fit(given_of(inputs), declared).samples
-    return compared_recordings(module.plan, samples[0], chosen, source.stem)
+    first = samples[0] | first_states(module.plan)
+    return compared_recordings(module.plan, first, chosen, source.stem)
 
 
 def _write(output: Path, runs: tuple[Recording, ...]) -> None:

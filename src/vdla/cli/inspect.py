@@ -29,8 +29,9 @@ def _facts(plan: Plan) -> dict[str, Any]:
         "config_digest": plan.config.digest,
         "target": {**surroundings(plan.target), "clock_source": plan.target.clock_source},
         "target_digest": plan.target.digest,
-        "inputs": {name: str(value) for name, value in plan.inputs.items()},
-        "outputs": {name: str(value) for name, value in plan.outputs.items()},
+        "inputs": {name: str(value) for name, value in plan.given.items()},
+        "outputs": {name: str(value) for name, value in plan.results.items()},
+        "states": {name: str(plan.inputs[name]) for name in plan.states},
         "streams": {
             name: {"instructions": stream.count, "micro_ops": len(stream.uops)}
             for name, stream in plan.streams.items()
@@ -47,7 +48,7 @@ def _text(plan: Plan) -> str:
     lines = [f"{plan.name}, compiled for {plan.config.name} ({plan.config.digest[:12]})"]
     lines += [
         f"{kind[:-1]:8}{name}: {value}"
-        for kind in ("inputs", "outputs")
+        for kind in ("inputs", "outputs", "states")
         for name, value in facts[kind].items()
     ]
     lines += [
