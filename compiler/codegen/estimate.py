@@ -255,7 +255,7 @@ def _traffic(
 ) -> Traffic:
     """Return the traffic of `elements` in contiguous runs of `run` elements, which are not aligned to
     bursts."""
-    config, size = work.config, work.config.element_bytes(memory)
+    config, size = work.config, work.config.element_bytes(memory, work.halvings)
     moved, together = elements * float(size), np.maximum(run, 1) * float(size)
     bursts = moved / together * ((together - min(size, config.burst_bytes)) / config.burst_bytes + 1)
     return Traffic(moved / config.bus_bytes * work.memory.cycles_per_beat, bursts, instructions)

@@ -58,6 +58,7 @@ class TilingProblem:
             accumulators.
         reads, writes: interleaved channel blocks, see `vdla.compiler.tasks.convolution.TiledTask`.
         step: bytes between the elements of a row of the input, which GATHER loads; 0: LOAD loads them.
+        halvings: of LOADs of weights.
     """
 
     size: Convolution
@@ -71,6 +72,7 @@ class TilingProblem:
     reads: int = 1
     writes: int = 1
     step: int = 0
+    halvings: int = 0
 
     @property
     def kernel_blocks(self) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.quantisation.corrections import with_corrected_biases, with_equalised_channels
+from vdla.compiler.graph.quantisation.few_bits import few_bit_weights
 from vdla.compiler.graph.quantisation.grids import (
     Calibration,
     Criterion,
@@ -25,7 +26,7 @@ from vdla.compiler.graph.quantisation.grids import (
 from vdla.compiler.graph.quantisation.insert import with_grids
 from vdla.compiler.graph.quantisation.judge import Judge
 from vdla.compiler.graph.quantisation.observe import observe
-from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.graph.quantisation.options import WEIGHT_BITS, Options
 from vdla.compiler.graph.quantisation.roles import Roles
 from vdla.compiler.graph.quantisation.sensitivity import (
     Candidate,
@@ -121,6 +122,10 @@ def _choose(
     """Return the best candidate, and its judge."""
     progress(f"quantise: ranges on {len(samples)} samples")
     roles = Roles(with_equalised_channels(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
+    if options.weight_bits < WEIGHT_BITS:
+        progress(f"quantise: weights of {options.weight_bits} bits")
+        weights = few_bit_weights(roles, samples, options.weight_bits)
+        roles = Roles(roles.graph, in_float, weights)
     observed = observe(roles.graph, samples, error_weights(roles), roles.leaders)
     endless = {name for name, leader in roles.leaders.items() if not observed[leader].is_finite}
     if endless:  # attention masks with infinite elements, which no scale can represent
@@ -194,6 +199,6 @@ def _corrected(best: Candidate, judge: Judge) -> Candidate:
     graph = with_corrected_biases(best.roles, best.graph, judge.samples)
     if graph is best.roles.graph:
         return best
-    roles = Roles(graph, best.roles.in_float)
+    roles = Roles(graph, best.roles.in_float, best.roles.weights)
     candidate = _candidate_of(roles, best.grids, best.criterion, judge)
     return candidate if candidate.assessment.error < IMPROVED * best.assessment.error else best

@@ -1,4 +1,4 @@
-"""Quantised weights (int8 per output channel, symmetric) and biases (int32 at the scale of the sums).
+"""Quantised weights (integers per output channel, symmetric) and biases (int32 at the scale of the sums).
 
 Source: Jacob et al., CVPR 2018, section 2; Krishnamoorthi, 2018, section 3.
 """
@@ -33,24 +33,28 @@ class Integers:
 
 
 def quantised_product(
-    graph: Graph, node: Node, input_scale: np.ndarray | np.float32
+    graph: Graph, node: Node, input_scale: np.ndarray | np.float32, chosen: Integers | None = None
 ) -> tuple[Integers, Integers | None]:
     """Return the quantised weights and bias of a product; the bias is None if the product has none.
 
     Args:
         input_scale: scale of the product's first input.
+        chosen: weights to use; None: int8, with the scales that reach the greatest weights. They are rounded
+            again where the bias needs a larger scale.
     """
     weights, axis, bias = product_parts(graph, node)
     reduced_axes = tuple(dimension for dimension in range(weights.ndim) if dimension != axis)
-    scale = scale_for(np.abs(weights).max(axis=reduced_axes))
+    scale = scale_for(np.abs(weights).max(axis=reduced_axes)) if chosen is None else chosen.scale
     if bias is None:
-        return _rounded(weights, scale, axis), None
+        return chosen or rounded(weights, scale, axis), None
     by_group = np.abs(bias).reshape(-1, len(scale)).max(axis=0)
-    scale = np.maximum(scale, (by_group / (np.float64(input_scale) * LARGEST_BIAS)).astype(np.float32))
+    least = (by_group / (np.float64(input_scale) * LARGEST_BIAS)).astype(np.float32)
+    if chosen is None or (least > scale).any():
+        largest = LARGEST_INT8 if chosen is None else int(np.abs(chosen.values).max(initial=1))
+        scale = np.maximum(scale, least)
+        chosen = rounded(weights, scale, axis, largest)
     sums_scale = np.tile(input_scale * scale, len(bias) // len(scale))
-    return _rounded(weights, scale, axis), Integers(
-        np.rint(bias / sums_scale.astype(np.float64)).astype(np.int32), sums_scale, 0
-    )
+    return chosen, Integers(np.rint(bias / sums_scale.astype(np.float64)).astype(np.int32), sums_scale, 0)
 
 
 def outputs_axis(node: Node) -> int:
@@ -115,10 +119,11 @@ def _is_row(constants: Mapping[str, np.ndarray], node: Node, columns: int) -> bo
     return not name or constants[name].size == 1 or constants[name].shape in ((columns,), (1, columns))
 
 
-def _rounded(array: np.ndarray, scale: np.ndarray, axis: int) -> Integers:
+def rounded(array: np.ndarray, scale: np.ndarray, axis: int, largest: int = LARGEST_INT8) -> Integers:
+    """Return weights as multiples of the scales along `axis`, at most `largest` in magnitude."""
     along = (
         scale.reshape([-1 if dimension == axis else 1 for dimension in range(array.ndim)])
         if scale.ndim
         else scale
     )
-    return Integers(np.clip(np.rint(array / along), -LARGEST_INT8, LARGEST_INT8).astype(np.int8), scale, axis)
+    return Integers(np.clip(np.rint(array / along), -largest, largest).astype(np.int8), scale, axis)

@@ -23,6 +23,7 @@ from vdla.compiler.network.placed import (
     constants,
     operands,
 )
+from vdla.compiler.operands.narrow_weights import halvings_of, narrowed
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.te.operators.convolution import (
@@ -193,7 +194,20 @@ def offloaded(
     x = candidate.operand(0, config.block_in if alone else None, windows)
     task = replace(task, reads=x.layout.block // config.block_in, writes=candidate.parts)
     parameters = candidate.parameters(task.size.outputs)
+    task, weights = _with_narrow_weights(task, weights, config)
     return candidate.as_tasks(task, {"X": x}, {**weights, "P": parameters}, macs)
+
+
+def _with_narrow_weights(
+    task: ConvolutionTask | TransposedTask, weights: Mapping[str, np.ndarray], config: AcceleratorConfig
+) -> tuple[ConvolutionTask | TransposedTask, Mapping[str, np.ndarray]]:
+    """Return a task and its weights with the fewest bits of a weight in DRAM, where LOADs decode weights."""
+    if type(task) is not ConvolutionTask:
+        return task, weights
+    halvings = halvings_of(weights["W"], config)
+    if not halvings:
+        return task, weights
+    return task.narrowed(halvings), {**weights, "W": narrowed(weights["W"], halvings)}
 
 
 def _wide(candidate: OffloadCandidate) -> str:

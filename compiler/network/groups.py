@@ -34,7 +34,7 @@ from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import PARAMETERS, WEIGHTS, Task
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain, chains
-from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.tasks.convolution import ConvolutionTask, NarrowTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
@@ -213,7 +213,7 @@ def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offlo
     task, (diagonal, factors) = separate.pieces[0].task, scaled
     if len(separate.pieces) > 1 or not isinstance(task, ConvolutionTask):
         return None
-    if not task.size.is_pointwise or task.narrowing != Scale():
+    if isinstance(task, NarrowTask) or not task.size.is_pointwise or task.narrowing != Scale():
         return None
     outputs = blocks(task.size.outputs, target.config.block_out)
     fused = ScaledTask(factors.blocks, outputs, factors.elements, factors.units, factors.constants)

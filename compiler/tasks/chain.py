@@ -25,7 +25,7 @@ from typing import ClassVar
 from vdla.compiler.codegen.epilogue import RESULT
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap
-from vdla.compiler.tasks.base import Choice, PartedTask
+from vdla.compiler.tasks.base import WEIGHTS, Choice, PartedTask
 from vdla.compiler.tasks.chain_plan import RESULT_TURNS, SETS, Chain, ChainPlan, ChainTile, best_tile
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.program_text import (
@@ -76,8 +76,12 @@ class ChainTask(PartedTask[ChainTile]):
         return ChainTask(replace(chain, projection=replace(chain.projection, narrowing=narrowing)))
 
     def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
-        """Return the address maps of the program's parameters that are not dense: windows of packed lines."""
-        return self.chain.stages[0].address_maps(config)
+        """Return the address maps of the program's parameters that are not dense: windows of packed lines,
+        and weights of few bits."""
+        maps = [stage.address_maps(config) for stage in self.chain.stages]
+        own = zip(self.chain.weights, maps, strict=True)
+        weights = {name: each[WEIGHTS] for name, each in own if WEIGHTS in each}
+        return {name: each for name, each in maps[0].items() if name != WEIGHTS} | weights
 
     def tile(self, config: AcceleratorConfig, copies: int) -> ChainTile | None:
         """Return the tile with the fewest estimated cycles, with `copies` sets of buffers at most; see

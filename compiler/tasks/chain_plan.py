@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from math import lcm, prod
 
-from vdla.compiler.tasks.base import divisors, fit_memories
+from vdla.compiler.tasks.base import WEIGHTS, divisors, fit_memories
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.convolution import Windows, odd_pitch, windows_of
 from vdla.compiler.te.operators.narrowing import Scale
@@ -55,6 +55,11 @@ class Chain:
     def stages(self) -> tuple[ConvolutionTask, ...]:
         """The convolutions, in order."""
         return tuple(stage for stage in (self.expansion, self.window, self.projection) if stage is not None)
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The program's names of the weights of the convolutions."""
+        return (*(f"{WEIGHTS}{place}" for place in range(len(self.stages) - 1)), WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Convolutions, matrix products and transposed convolutions."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import prod
 
 from vdla.compiler.codegen.estimate import ranked_tiles
@@ -21,6 +21,7 @@ from vdla.compiler.codegen.tiles import (
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap, Packed
 from vdla.compiler.operands.interleaved import Interleaved, interleaved
+from vdla.compiler.operands.narrow_weights import NarrowWeights
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
 from vdla.compiler.te.operators.convolution import (
@@ -135,11 +136,36 @@ class ConvolutionTask(TiledTask):
         """The sizes of the convolution."""
         return self.size
 
+    def narrowed(self, halvings: int) -> "NarrowTask":
+        """Return the task with weights of fewer bits in DRAM."""
+        kept = {part.name: getattr(self, part.name) for part in fields(ConvolutionTask)}
+        return NarrowTask(**kept, halvings=halvings)
+
     def operator(self, config: AcceleratorConfig) -> ConvolutionTensors:
         """Return the tensor expression of the operator."""
         if self.slides:
             return conv2d_windows(self.size, config, self.narrowing, border=self.border)
         return conv2d(self.size, config, self.narrowing, border=self.border, alike=self.alike)
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowTask(ConvolutionTask):
+    """A convolution or a matrix product whose weights have fewer bits in DRAM; further attributes as in
+    `ConvolutionTask`.
+
+    Attributes:
+        halvings: of LOADs of weights.
+    """
+
+    halvings: int = field(kw_only=True)
+
+    def work(self, target: Target, threads: int) -> TilingProblem:
+        """Return the tiling problem of the task with `threads` virtual threads."""
+        return replace(ConvolutionTask.work(self, target, threads), halvings=self.halvings)
+
+    def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
+        """Return the address maps of the program's parameters that are not dense."""
+        return {**ConvolutionTask.address_maps(self, config), "W": NarrowWeights(self.halvings)}
 
 
 @dataclass(frozen=True, slots=True)

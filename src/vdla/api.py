@@ -312,6 +312,7 @@ def compile(
     float_layers: Sequence[str] = (),
     float_share: float = 0.0,
     quality: str | float = "balanced",
+    weight_bits: int = WEIGHT_BITS,
     shapes: Mapping[str, Sequence[int]] | None = None,
     fixed: Mapping[str, float] | None = None,
     inputs: Sequence[str] = (),
@@ -333,6 +334,8 @@ def compile(
         float_share: percent of the multiply-accumulates whose layers may stay in float, the costliest first.
         quality: signal to noise of every output on the samples in decibels; "balanced" is 10, "exact" 30.
             Layers stay in float until it is reached; with "fast", none does. `Module.summary` tells it.
+        weight_bits: of the weights of a float network, 2 to 8. Accelerators with the extension
+            `narrow_weights` load weights of 4 and of 2 bits in a half and in a quarter of the time.
         shapes: of dynamic inputs, where samples do not tell them, or tell another batch than is wanted.
         fixed: inputs of the model that become constants, each with the number that all its elements are.
         inputs, outputs: values between which the model is cut; none: the model's inputs and outputs.
@@ -352,7 +355,7 @@ def compile(
     from vdla.compiler.graph.source import Section
     from vdla.compiler.network.source import Source
 
-    options = Options(percentile, tuple(float_layers), float_share, quality_db(quality))
+    options = Options(percentile, tuple(float_layers), float_share, quality_db(quality), weight_bits)
     section = Section(
         tuple(inputs), tuple(outputs), tuple((fixed or {}).items()), tuple((states or {}).items())
     )

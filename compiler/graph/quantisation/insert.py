@@ -85,7 +85,8 @@ class _Quantiser(GraphBuilder):
         if node.result not in self.roles.products:
             moving = self.roles.activations(node)
             return tuple(self.operand(name) if name in moving else name for name in node.inputs)
-        weights, bias = quantised_product(self.graph, node, self.grids[node.inputs[0]].scale)
+        chosen = self.roles.weights.get(node.result)
+        weights, bias = quantised_product(self.graph, node, self.grids[node.inputs[0]].scale, chosen)
         parts = [self.add_integers(node.inputs[1], weights)]
         if bias is not None:
             parts.append(self.add_integers(node.inputs[2], bias))

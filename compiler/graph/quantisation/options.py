@@ -8,6 +8,8 @@ from vdla.runtime.module.plan import LOST_DB
 QUALITIES: dict[str, float | None] = {"fast": None, "balanced": LOST_DB, "exact": 30.0}
 """The required signal-to-noise ratio of every output, in decibels; None: no requirement."""
 MOST_DB = 100.0
+LEAST_WEIGHT_BITS, WEIGHT_BITS = 2, 8
+"""Fewest and most bits of a weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,15 @@ class Options:
             that cost most accuracy are chosen.
         target_db: required signal-to-noise ratio of every output on the samples, in decibels; layers stay in
             float until it is reached. None: no requirement.
+        weight_bits: of the weights of products, 2 to 8. Accelerators with the extension `narrow_weights` load
+            weights of 4 and of 2 bits in a half and in a quarter of the time.
     """
 
     percentile: float | None = None
     float_layers: tuple[str, ...] = ()
     float_share: float = 0.0
     target_db: float | None = QUALITIES["balanced"]
+    weight_bits: int = WEIGHT_BITS
 
 
 def quality_db(quality: str | float) -> float | None:

@@ -13,9 +13,10 @@ rounds. A round visits only nodes whose neighbours the previous round changed. T
 the number of nodes, not with the number of rounds.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from heapq import heappop, heappush
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from vdla.compiler.graph.conversions import BOUNDS, Conversions
 from vdla.compiler.graph.integer_forms.rules import MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.graph.quantise_weights import WEIGHTED, is_quantisable_product
+from vdla.compiler.graph.quantise_weights import WEIGHTED, Integers, is_quantisable_product
 from vdla.compiler.lower.tables import FORMS
 from vdla.runtime.host import elementwise
 
@@ -42,9 +43,10 @@ class Roles:
     Args:
         graph: the float graph.
         in_float: first outputs of nodes that stay in float.
+        weights: integer weights of products; others are rounded to int8.
 
     Attributes:
-        in_float: as passed.
+        in_float, weights: as passed.
         products: products with constant weights.
         pairs: products of two activations.
         biases: sums that add a constant to the rows of a product.
@@ -55,8 +57,14 @@ class Roles:
         wanted: values that an integer operator reads, directly or through elementwise functions.
     """
 
-    def __init__(self, graph: Graph, in_float: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        in_float: Collection[str] = (),
+        weights: Mapping[str, Integers] = MappingProxyType({}),
+    ) -> None:
         self.graph, self.conversions, self.in_float = graph, Conversions(graph), frozenset(in_float)
+        self.weights = weights
         self.makers, self.readers = self.conversions.makers, self.conversions.readers
         self.products = {
             node.result for node in graph.nodes if self._is_candidate(node) and self._is_product(node)

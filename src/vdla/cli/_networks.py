@@ -50,7 +50,7 @@ class Recipe:
 
 
 def takes_float_layers(function: Command) -> Command:
-    """Add --float-layers, --float-share and --quality."""
+    """Add --float-layers, --float-share, --quality and --weight-bits."""
     named = click.option(
         "--float-layers",
         metavar="NAME,NAME",
@@ -73,7 +73,15 @@ def takes_float_layers(function: Command) -> Command:
         help="Signal to noise that every output is to have on the samples: layers stay in float until it is "
         "10 dB (balanced), 30 dB (exact) or so many. With fast, none does.",
     )
-    return named(share(quality(function)))
+    bits = click.option(
+        "--weight-bits",
+        default=WEIGHT_BITS,
+        show_default=True,
+        type=click.IntRange(LEAST_WEIGHT_BITS, WEIGHT_BITS),
+        help="Bits of the weights of a float network. Accelerators with the extension narrow_weights load "
+        "weights of 4 and of 2 bits in a half and in a quarter of the time.",
+    )
+    return named(share(quality(bits(function))))
 
 
 def _takes_part(function: Command) -> Command:
@@ -196,6 +204,7 @@ def takes_recipe(function: Command) -> Command:
         float_layers: str,
         float_share: float,
         quality: str,
+        weight_bits: int,
         shapes: tuple[str, ...],
         fixed: tuple[str, ...],
         cut_inputs: tuple[str, ...],
@@ -207,7 +216,7 @@ def takes_recipe(function: Command) -> Command:
 
         section = _section(cut_inputs, cut_outputs, fixed, states)
         layers = tuple(name for name in float_layers.split(",") if name)
-        options = Options(percentile, layers, float_share, quality_db(quality))
+        options = Options(percentile, layers, float_share, quality_db(quality), weight_bits)
         recipe = Recipe(calibrate, image_scale, options, dict(map(_shape, shapes)), section)
         function(recipe=recipe, **kwargs)
 
