@@ -10,6 +10,7 @@ from amaranth.utils import exact_log2
 from vdla.hw.gather import gathers
 from vdla.hw.halves import has_halves, writes_other_half
 from vdla.hw.layouts import decode
+from vdla.hw.sources import Source, names_source, sources
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType
@@ -17,13 +18,13 @@ from vdla.hw.spec.vocabulary import Extension, MemoryType
 PAD_BITS, SIZE_BITS = 4, 16
 
 
-def beat_lane_bits(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> int:
+def beat_lane_bits(config: AcceleratorConfig, kinds: tuple[Source, ...]) -> int:
     """Return the bits that count the elements of a beat, where it holds the most of them, or its bytes, where
     elements may begin at each; at least 1."""
     return max(
         1,
-        int(exact_log2(config.bus_bytes)) if gathers(config, memories) else 0,
-        *(int(exact_log2(max(1, config.bus_bits // config.element_bits(memory)))) for memory in memories),
+        int(exact_log2(config.bus_bytes)) if gathers(config, tuple(each.memory for each in kinds)) else 0,
+        *(int(exact_log2(max(1, config.bus_bits // each.element_bits(config)))) for each in kinds),
     )
 
 
@@ -40,17 +41,18 @@ def stretch_layout() -> data.StructLayout:
 def plan_layout(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> data.StructLayout:
     """What the write half must know of a LOAD.
 
-    The memory type is a bit for each memory. `rows` and `columns` are the stretches of the block, and `index`
+    There is a bit for each of `sources`. `rows` and `columns` are the stretches of the block, and `index`
     is its first element on chip. The first row begins in `lane` of a beat, and the next row `lane_stride`
     lanes further. A LOAD that is `empty` writes no element. It has `pad_value` only if it writes the pad
     register; `index` then has the value. For a GATHER `gathers` is set, lanes count bytes, and `step` is the
     distance between elements. A LOAD that is `beside` pushes no token, and writes the half of ACC in which no
     step works.
     """
-    lane_bits = beat_lane_bits(config, memories)
+    kinds = sources(config, memories)
+    lane_bits = beat_lane_bits(config, kinds)
     return data.StructLayout(
         {
-            **{memory.name.lower(): 1 for memory in memories},
+            **{each.name: 1 for each in kinds},
             "push_prev": 1,
             "push_next": 1,
             "empty": 1,
@@ -93,7 +95,10 @@ class Planner(wiring.Component):
         load, plan = decode(isa.Load, self.config, self.instruction), self.plan
         no_rows = ~(load.y_pad_0.any() | load.y_size.any() | load.y_pad_1.any())
         m.d.comb += [
-            *(plan[memory.name.lower()].eq(load.memory_type == memory) for memory in self.memories),
+            *(
+                plan[each.name].eq(names_source(load, each, self.config))
+                for each in sources(self.config, self.memories)
+            ),
             plan.push_prev.eq(load.push_prev),
             plan.push_next.eq(load.push_next),
             plan.empty.eq((load.x_size == 0) | no_rows),
@@ -287,7 +292,7 @@ class BlockWalk(wiring.Component):
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
-        self._lane_bits = beat_lane_bits(config, memories)
+        self._lane_bits = beat_lane_bits(config, sources(config, memories))
         super().__init__(
             {
                 "plan": In(plan_layout(config, memories)),

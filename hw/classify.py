@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from functools import reduce
 from itertools import groupby
-from operator import or_
+from operator import and_, or_
 
 from amaranth.hdl import Const, Module, Value
 from amaranth.lib import data, wiring
@@ -13,7 +13,7 @@ from vdla.hw.layouts import decode
 from vdla.hw.signatures import kind_layout
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.meaning import RESTRICTIONS, members
+from vdla.hw.spec.meaning import RESTRICTIONS, Restriction, members, restrictions_of
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.vocabulary import Extension, Unit
 
@@ -66,13 +66,18 @@ class Classifier(wiring.Component):
 
     def _is_meaningful(self, form: type[isa.Instruction]) -> Value:
         """Build the test whether this is an instruction of a restricted `form` and means something."""
-        word, rule = decode(form, self.config, self.word), RESTRICTIONS[form]
+        word = decode(form, self.config, self.word)
+        allowed = (self._is_allowed(form, word, rule) for rule in restrictions_of(form, self.config))
+        return reduce(and_, allowed, word.opcode == form.opcode)
+
+    def _is_allowed(self, form: type[isa.Instruction], word: data.View, rule: Restriction) -> Value:
+        """Build the test of a restriction."""
         value = word[rule.field]
         allowed = _among(value, rule.allowed(self.config))
         if rule.moot:
             kind = isa.field_of(form, rule.field, self.config).kind
             allowed |= (word[rule.moot] == 0) & _among(value, members(kind, self.config))
-        return (word.opcode == form.opcode) & allowed
+        return allowed if rule.of is None else allowed | (word.memory_type != rule.of)
 
 
 def _among(value: Value, members: Collection[int]) -> Value:

@@ -9,6 +9,7 @@ from vdla.hw.block_walk import BlockWalk, beat_lane_bits, index_bits, plan_layou
 from vdla.hw.gather import GatherWindow, gathers
 from vdla.hw.halves import has_halves
 from vdla.hw.signatures import lanes, read_stream, scratchpad_write
+from vdla.hw.sources import Source, sources
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import PAD_VALUE_BITS
 from vdla.hw.spec.memories import UNREAD_BY_STEPS, scratchpad_of
@@ -20,22 +21,17 @@ def scratchpads(memories: tuple[MemoryType, ...]) -> tuple[MemoryType, ...]:
     return tuple(dict.fromkeys(scratchpad_of(memory) for memory in memories))
 
 
-def steps_of_element(config: AcceleratorConfig, memory: MemoryType) -> int:
-    """Return the steps that write one element of `memory`: one per beat that it fills."""
-    return max(1, config.element_bits(memory) // config.bus_bits)
-
-
 def lends(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> bool:
     """Return whether an engine that loads `memories` lends the write port of INP to the store unit."""
     return config.has(Extension.FEEDBACK) and MemoryType.INP in memories
 
 
 class ElementWriter(wiring.Component):
-    """Write one step of an element of one memory type: a beat, an element of a beat, or padding.
+    """Write one step of an element of one source: a beat, an element of a beat, or padding.
 
     Parameters:
         config: the accelerator.
-        memory: the memory type.
+        source: of the elements.
 
     Members:
         is_data: write from `beat`; else padding.
@@ -53,23 +49,21 @@ class ElementWriter(wiring.Component):
     Timing: combinational.
     """
 
-    def __init__(self, config: AcceleratorConfig, memory: MemoryType) -> None:
+    def __init__(self, config: AcceleratorConfig, source: Source) -> None:
         self.config = config
-        self.memory = memory
+        self.source = source
         super().__init__(
             {
                 "is_data": In(1),
                 "beat": In(config.bus_bits),
-                "lane": In(beat_lane_bits(config, (memory,))),
-                "part": In(range(max(2, steps_of_element(config, memory)))),
+                "lane": In(beat_lane_bits(config, (source,))),
+                "part": In(range(max(2, source.steps(config)))),
                 "index": In(index_bits(config)),
-                "padding": In(config.value_bits(scratchpad_of(memory))),
+                "padding": In(config.value_bits(source.scratchpad)),
                 **(
-                    {"gathers": In(1), "element": In(config.element_bits(memory))}
-                    if gathers(config, (memory,))
-                    else {}
+                    {"gathers": In(1), "element": In(source.element_bits(config))} if self._can_gather else {}
                 ),
-                "write": Out(scratchpad_write(config, scratchpad_of(memory))),
+                "write": Out(scratchpad_write(config, source.scratchpad)),
                 "beat_ends": Out(1),
                 "overrun": Out(1),
             }
@@ -77,36 +71,43 @@ class ElementWriter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        source, parts = self.config.element_bits(self.memory), steps_of_element(self.config, self.memory)
-        in_beat = max(1, self.config.bus_bits // source)
+        element, parts = self.source.element_bits(self.config), self.source.steps(self.config)
+        pad, in_beat = self.source.scratchpad, max(1, self.config.bus_bits // element)
         lane = self.lane[: exact_log2(in_beat)]
-        values = self.beat.word_select(lane, source) if in_beat > 1 else self.beat
-        values = self._extended(values) if scratchpad_of(self.memory) is not self.memory else values
-        covered = lanes(self.config, scratchpad_of(self.memory)) // parts
+        values = self.beat.word_select(lane, element) if in_beat > 1 else self.beat
+        covered = lanes(self.config, pad) // parts
+        values = self._extended(values).replicate(parts)
         enabled = ((1 << covered) - 1) << (self.part[: exact_log2(parts)] * covered)
-        padding = self.padding.replicate(self.config.values(scratchpad_of(self.memory)))
+        padding = self.padding.replicate(self.config.values(pad))
         m.d.comb += [
             self.beat_ends.eq(lane == in_beat - 1),
-            self.overrun.eq(self.index >= self.config.depth(self.memory)),
+            self.overrun.eq(self.index >= self.config.depth(pad)),
             self.write.address.eq(self.index),
-            self.write.data.eq(Mux(self.is_data, self._data(values.replicate(parts)), padding)),
+            self.write.data.eq(Mux(self.is_data, self._data(values), padding)),
             self.write.enable.eq(Mux(self.is_data & ~self._is_gathered, enabled, -1)),
         ]
         return m
 
     @property
+    def _can_gather(self) -> bool:
+        """Whether GATHERs write such elements."""
+        return gathers(self.config, (self.source.memory,))
+
+    @property
     def _is_gathered(self) -> Value:
-        return self.gathers if gathers(self.config, (self.memory,)) else Const(0)
+        return self.gathers if self._can_gather else Const(0)
 
     def _data(self, from_beat: Value) -> Value:
         """Return what is written of DRAM."""
-        if not gathers(self.config, (self.memory,)):
+        if not self._can_gather:
             return from_beat
         return Mux(self.gathers, self.element, from_beat)
 
     def _extended(self, values: Value) -> Value:
-        """Sign-extend narrow values to the accumulator's width."""
-        narrow, wide = self.config.out_bits, self.config.acc_bits
+        """Sign-extend narrow values to their width on chip."""
+        narrow, wide = self.source.value_bits(self.config), self.config.value_bits(self.source.scratchpad)
+        if narrow == wide:
+            return values
         parts = [values[start : start + narrow].as_signed() for start in range(0, len(values), narrow)]
         return Cat(Cat(part, part[-1].replicate(wide - narrow)) for part in parts)
 
@@ -184,15 +185,15 @@ class WriteHalf(wiring.Component):
             m.d.sync += waits.eq(self._in_order(self.plan.payload))
         m.d.sync += [getattr(self, pad.name.lower()).enable.eq(0) for pad in scratchpads(self.memories)]
         pad_register = self._pad_register(m) if self.config.has(Extension.PAD_VALUE) else None
-        for memory in self.memories:
-            writer = self._writer(m, memory, walk, part)
-            if window and memory is MemoryType.INP:
+        for source in sources(self.config, self.memories):
+            writer = self._writer(m, source, walk, part)
+            if window and source.memory is MemoryType.INP:
                 m.d.comb += [writer.gathers.eq(load.gathers), writer.element.eq(window.element)]
             with m.If(self.plan.ready):
-                m.d.sync += writer.padding.eq(self._padding(memory, pad_register))
-            with m.If(load[memory.name.lower()]):
-                self._write(m, memory, writer, walk, writes)
-                if window and memory is MemoryType.INP:
+                m.d.sync += writer.padding.eq(self._padding(source, pad_register))
+            with m.If(load[source.name]):
+                self._write(m, writer, walk, writes)
+                if window and source.memory is MemoryType.INP:
                     with m.If(load.gathers):
                         m.d.comb += self.read_data.ready.eq(window.wants)
         return m
@@ -237,15 +238,15 @@ class WriteHalf(wiring.Component):
 
     def _count_parts(self, m: Module, writes: Signal, element_ends: Signal) -> Signal:
         """Count the parts of an element that fills several beats, and know the last part a cycle ahead."""
-        steps = {memory: steps_of_element(self.config, memory) for memory in self.memories}
+        steps = {each.name: each.steps(self.config) for each in sources(self.config, self.memories)}
         part, last = (Signal(range(max(2, *steps.values())), name=name) for name in ("part", "top_part"))
         self._last_part = Signal()
         with m.If(writes):
             following = Mux(element_ends, 0, part + 1)
             m.d.sync += [part.eq(following), self._last_part.eq(following == last)]
         with m.If(self.plan.ready):
-            for memory, count in steps.items():
-                with m.If(self.plan.payload[memory.name.lower()]):
+            for name, count in steps.items():
+                with m.If(self.plan.payload[name]):
                     m.d.sync += [last.eq(count - 1), self._last_part.eq(count == 1)]
             if self._gathers:
                 with m.If(self.plan.payload.gathers):
@@ -259,26 +260,26 @@ class WriteHalf(wiring.Component):
             m.d.sync += register.eq(following.index[:PAD_VALUE_BITS])
         return register
 
-    def _padding(self, memory: MemoryType, pad_register: Signal | None) -> Value:
-        """Return each value of the elements with which the next LOAD pads, if it loads `memory`."""
+    def _padding(self, source: Source, pad_register: Signal | None) -> Value:
+        """Return each value of the elements with which the next LOAD pads, if it reads from `source`."""
         config, following = self.config, self.plan.payload
-        narrow, wide = config.value_bits(memory), config.value_bits(scratchpad_of(memory))
+        narrow, wide = source.value_bits(config), config.value_bits(source.scratchpad)
         padding: Value = Const(0, wide)
-        if memory is MemoryType.UOP:
+        if source.memory is MemoryType.UOP:
             return padding
         if pad_register is not None:
             given = pad_register[:narrow]
             extended = Cat(given, given[-1].replicate(wide - len(given)))
             padding = Mux(following.pad_value, extended, padding)
         if config.has(Extension.PAD_MINIMUM):
-            least = Const(config.least_value(memory), wide).as_unsigned()
+            least = Const(config.least_value(*source), wide).as_unsigned()
             padding = Mux(following.pad_minimum, least, padding)
         return padding
 
-    def _writer(self, m: Module, memory: MemoryType, walk: BlockWalk, part: Signal) -> ElementWriter:
-        """Add the writer of a memory type, and connect its inputs."""
-        writer = ElementWriter(self.config, memory)
-        m.submodules[f"{memory.name.lower()}_writer"] = writer
+    def _writer(self, m: Module, source: Source, walk: BlockWalk, part: Signal) -> ElementWriter:
+        """Add the writer of a source, and connect its inputs."""
+        writer = ElementWriter(self.config, source)
+        m.submodules[f"{source.name}_writer"] = writer
         m.d.comb += [
             writer.is_data.eq(walk.is_data),
             writer.beat.eq(self.read_data.payload),
@@ -288,11 +289,9 @@ class WriteHalf(wiring.Component):
         ]
         return writer
 
-    def _write(
-        self, m: Module, memory: MemoryType, writer: ElementWriter, walk: BlockWalk, writes: Signal
-    ) -> None:
-        """Drive the read data and the write port while a LOAD of `memory` is written."""
-        name = scratchpad_of(memory).name.lower()
+    def _write(self, m: Module, writer: ElementWriter, walk: BlockWalk, writes: Signal) -> None:
+        """Drive the read data and the write port while a LOAD of the writer's source is written."""
+        name = writer.source.scratchpad.name.lower()
         port = getattr(self, name)
         m.d.comb += [
             self.read_data.ready.eq(writes & walk.is_data & (writer.beat_ends | walk.data_row_ends)),

@@ -13,6 +13,7 @@ from vdla.hw.layouts import decode
 from vdla.hw.load_writes import WriteHalf, lends, scratchpads
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import instruction_stream, read_stream, request_stream, scratchpad_write
+from vdla.hw.sources import names_source, sources
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
@@ -39,6 +40,7 @@ class RequestHalf(wiring.Component):
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
         self.config = config
         self.memories = memories
+        self._shifts = [exact_log2(each.element_bits(config) // 8) for each in sources(config, memories)]
         super().__init__(
             {
                 "instruction": In(instruction_stream(config)),
@@ -53,7 +55,7 @@ class RequestHalf(wiring.Component):
         active, moves, ends = Signal(), Signal(), Signal()
         starts = Signal()  # the next burst is the first of its row
         address, behind = Signal(self.config.address_bits), Signal(self.config.address_bits)
-        row_bits = 16 + max(exact_log2(self.config.element_bytes(memory)) for memory in self.memories)
+        row_bits = 16 + max(self._shifts)
         if gathers(self.config, self.memories):
             row_bits = max(row_bits, isa.SIZE_BITS + isa.GATHER_STEP_BITS)
         last, rest = Signal(row_bits), Signal(row_bits)
@@ -93,11 +95,11 @@ class RequestHalf(wiring.Component):
         is shifted.
         """
         load = decode(isa.Load, self.config, self.instruction.payload)
-        shifts = [exact_log2(self.config.element_bytes(memory)) for memory in self.memories]
+        shifts, kinds = self._shifts, sources(self.config, self.memories)
         is_gathered = gathers(self.config, self.memories)
         row = Signal(self.config.address_bits - (0 if is_gathered else min(shifts)))
         width, stride, rows = Signal(16), Signal(16), Signal(16)
-        kind = Signal(len(self.memories))
+        kind = Signal(len(kinds))
         takes = self.instruction.valid & ~active
         with m.If(takes | ends):
             m.d.sync += [
@@ -111,7 +113,7 @@ class RequestHalf(wiring.Component):
                 active.eq((load.x_size != 0) & (load.y_size != 0)),
                 width.eq(load.x_size - 1),
                 stride.eq(load.x_stride),
-                kind.eq(Cat(load.memory_type == memory for memory in self.memories)),
+                kind.eq(Cat(names_source(load, each, self.config) for each in kinds)),
             ]
         address, last = _bytes(row, width, shifts[0])
         for shift, chosen in zip(shifts[1:], kind[1:], strict=True):

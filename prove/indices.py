@@ -278,6 +278,11 @@ def _block(rows: int, columns: int, stride: int, step: int, pads: tuple[int, int
     return Block((above + rows + below) * line, filled.reshape(-1), source, not any(pads), last)
 
 
+def halvings_of(it: isa.Load | isa.Gather | isa.Store) -> int:
+    """Return how often the width of the values is halved in DRAM."""
+    return it.halvings if isinstance(it, isa.Load) else 0
+
+
 def first_byte(it: isa.Load | isa.Gather | isa.Store, size: int) -> int:
     """Return the byte address of the first element that an instruction moves, of elements of `size` bytes."""
     return it.dram_base if isinstance(it, isa.Gather) else it.dram_base * size

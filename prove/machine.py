@@ -23,7 +23,7 @@ from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Sums
 from vdla.prove.errors import ProofError, StoreError
-from vdla.prove.indices import Block, block_of, first_byte
+from vdla.prove.indices import Block, block_of, first_byte, halvings_of
 from vdla.prove.loops import (
     LoopKey,
     instructions_of,
@@ -33,7 +33,7 @@ from vdla.prove.loops import (
     loop_rows,
     loop_steps,
 )
-from vdla.prove.memory import COPIED, Dram, Lanes, constant_bytes, empty_scratchpads
+from vdla.prove.memory import COPIED, Dram, Lanes, constant_bytes, empty_scratchpads, signed_values
 from vdla.prove.stores import Form, Stores, Taken
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.sim.decoded import DecodedStream
@@ -156,23 +156,27 @@ class StreamMachine:
         """Return the value of the padding of a block."""
         memory = MemoryType(it.memory_type)
         if it.pad_minimum:
-            return self.config.least_value(memory)
+            return self.config.least_value(memory, halvings_of(it))
         if it.pad_value:
-            return self.config.pad_value(memory, self.pads.pad_registers.get(_loader(memory), 0))
+            register = self.pads.pad_registers.get(_loader(memory), 0)
+            return self.config.pad_value(memory, register, halvings_of(it))
         return 0
 
     def _copy(
         self, it: isa.Load | isa.Gather, memory: MemoryType, block: Block, places: Indices | slice
     ) -> None:
         """Copy a block without its padding; the block of a GATHER begins at any byte."""
-        size, low, high = self._element_bytes[memory], self.dram.low, self.dram.high
+        size, low, high = self.config.element_bytes(memory, halvings_of(it)), self.dram.low, self.dram.high
         unit, begin = 1 if isinstance(it, isa.Gather) else size, first_byte(it, size)
         end = begin + block.last * unit + size
         if end <= low or begin >= high:
-            self._put_bytes(memory, places, self.dram.constant(size, begin + block.source * unit))
+            constants = self.dram.constant(size, begin + block.source * unit)
+            self._put_bytes(memory, places, constants, self.config.value_bits(memory, halvings_of(it)))
             return
         if begin < low or end > high:
             raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
+        if size != self._element_bytes[memory]:
+            raise ProofError("it reads activations as narrow weights")
         self._stores.compute_before(begin - low, end - low)
         if isinstance(it, isa.Gather):
             lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
@@ -214,8 +218,14 @@ class StreamMachine:
             case MemoryType.OUT:
                 raise AssertionError("OUT is not loaded")
 
-    def _put_bytes(self, memory: MemoryType, places: Indices | slice, source: NDArray[np.uint8]) -> None:
-        """Write constants from DRAM, uint8[n, element bytes], into a scratchpad."""
+    def _put_bytes(
+        self,
+        memory: MemoryType,
+        places: Indices | slice,
+        source: NDArray[np.uint8],
+        value_bits: int = BYTE_BITS,
+    ) -> None:
+        """Write constants from DRAM, uint8[n, element bytes], into a scratchpad; weights of `value_bits`."""
         pads = self.pads
         match memory:
             case MemoryType.UOP:
@@ -223,7 +233,7 @@ class StreamMachine:
             case MemoryType.TABLE:
                 pads.table.reshape(-1, self.config.entries)[places] = source.view(np.int8)
             case MemoryType.WGT:
-                pads.weights.put_numbers(places, source.view(np.int8))
+                pads.weights.put_numbers(places, signed_values(source, value_bits))
             case MemoryType.ACC:
                 self.accumulators.load_words(places, source.view("<i4").astype(np.int64))
             case MemoryType.ACC_8BIT:

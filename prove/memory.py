@@ -293,6 +293,15 @@ def are_defined(elements: Elements) -> bool:
     return not elements.size or int(elements["function"].min()) >= 0
 
 
+def signed_values(source: NDArray[np.uint8], bits: int) -> NDArray[np.int8]:
+    """Return int8[n, 8 / bits * m]: the values of `bits` bits that fill bytes uint8[n, m] from the low bits
+    upward."""
+    starts = np.arange(0, 8, bits, dtype=np.uint8)
+    raised = source[:, :, None] << (8 - bits - starts).astype(np.uint8)
+    values: NDArray[np.int8] = raised.view(np.int8) >> (8 - bits)
+    return values.reshape(len(source), -1)
+
+
 def constant_bytes(domain: Domain, elements: Elements) -> NDArray[np.uint8] | None:
     """Return uint8[...], the values of elements that are all constants; None if an element has a root."""
     if elements["kind"].any():

@@ -17,7 +17,7 @@ from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.numerics import TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.prove.domain import Domain
-from vdla.prove.indices import LoopFactors, block_of, depthwise_rows, first_byte, steps_of
+from vdla.prove.indices import LoopFactors, block_of, depthwise_rows, first_byte, halvings_of, steps_of
 from vdla.prove.loops import LOOP_FACTORS
 from vdla.prove.machine import StreamMachine
 from vdla.prove.memory import Dram
@@ -80,7 +80,7 @@ class Origins:
         memory = MemoryType(it.memory_type)
         chip = MemoryType.ACC if memory is MemoryType.ACC_8BIT else memory
         block = block_of(it)
-        size = self._config.element_bytes(memory)
+        size = self._config.element_bytes(memory, halvings_of(it))
         unit = 1 if isinstance(it, isa.Gather) else size
         end = it.sram_base + block.elements
         self.loaders[chip][it.sram_base : end] = index

@@ -46,7 +46,7 @@ def reaches(
             column = uop_column(used, access.uop_field, config)
             ends = int(column.min()), int(column.max())
         if access.in_dram:
-            rows = rows_in_dram(access, fields, config.element_bytes(memory))
+            rows = rows_in_dram(access, fields, config.element_bytes(memory, fields("halvings")))
             yield Reach(None, rows.begin, rows.end, dram_bytes)
             continue
         low, high = extent(access, fields, ends)

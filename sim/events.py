@@ -18,6 +18,7 @@ from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.hw.spec.window import window_columns
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
+from vdla.sim.rows import element_bytes
 
 SUMS_OF_REQUANTISATION = 2  # bias and zero point
 PRODUCTS_OF_RESIDUAL = 4  # two, of 8 and 16 bits
@@ -72,7 +73,9 @@ def _add_accesses(program: DecodedStream, form: type[isa.Instruction], events: E
     for access in FOOTPRINTS[form].accesses:
         for memory, chosen in _by_memory(form, access, fields, len(rows)):
             if access.in_dram:
-                transfer = touched.rows_in_dram(access, fields, program.config.element_bytes(memory))
+                memories = np.full(len(rows), memory)
+                element = element_bytes(memories, fields, program.config)
+                transfer = touched.rows_in_dram(access, fields, element)
                 moved = np.broadcast_to(transfer.width * transfer.count, len(rows))
                 events.dram_bytes[rows[chosen]] += moved[chosen]
                 continue

@@ -95,7 +95,7 @@ def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
     for form in forms_in_dram():
         access, fields = dram_access(form), ran.fields(form)
         memories = moved_memories(ran, form)
-        rows = rows_in_dram(access, fields, element_bytes(program.config)[memories])
+        rows = rows_in_dram(access, fields, element_bytes(memories, fields, program.config))
         moved = np.where(happens(FOOTPRINTS[form], access, fields), rows.width * rows.count, 0)
         for memory, name in COUNTED.items():
             counts[name] += int(moved[memories == memory].sum())

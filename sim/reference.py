@@ -42,11 +42,11 @@ def load(instruction: isa.Load | isa.Gather, pads: Scratchpads, dram: np.ndarray
         if it.pad_value and isinstance(it, isa.Load):
             pads.pad_registers[unit] = numerics.wrap(it.sram_base, isa.PAD_VALUE_BITS)
         return
-    target, padding = _target(it.memory_type, pads), 0
+    target, padding, halvings = _target(it.memory_type, pads), 0, fields_of(it)("halvings")
     if it.pad_minimum:
-        padding = config.least_value(it.memory_type)
+        padding = config.least_value(it.memory_type, halvings)
     elif it.pad_value:
-        padding = config.pad_value(it.memory_type, int(pads.pad_registers[unit]))
+        padding = config.pad_value(it.memory_type, int(pads.pad_registers[unit]), halvings)
     left, right = (it.x_pad_0, it.x_pad_1) if isinstance(it, isa.Load) else (0, 0)
     shape = (it.y_pad_0 + it.y_size + it.y_pad_1, left + it.x_size + right, *target.shape[1:])
     block = np.full(shape, padding, target.dtype)
@@ -54,7 +54,7 @@ def load(instruction: isa.Load | isa.Gather, pads: Scratchpads, dram: np.ndarray
         source = (
             _gathered(dram, it, y, config) if isinstance(it, isa.Gather) else _dram_row(dram, it, y, config)
         )
-        row = _values(source, it.memory_type, config).reshape(it.x_size, *target.shape[1:])
+        row = _values(source, it.memory_type, halvings, config).reshape(it.x_size, *target.shape[1:])
         block[it.y_pad_0 + y, left : left + it.x_size] = row
     elements = block.shape[0] * block.shape[1]
     target[it.sram_base : it.sram_base + elements] = block.reshape(elements, *target.shape[1:])
@@ -188,7 +188,7 @@ def _target(memory: MemoryType, pads: Scratchpads) -> np.ndarray:
 def _dram_row(
     dram: np.ndarray, transfer: isa.Load | isa.Store, y: int, config: AcceleratorConfig
 ) -> np.ndarray:
-    size = config.element_bytes(transfer.memory_type)
+    size = config.element_bytes(transfer.memory_type, fields_of(transfer)("halvings"))
     start = (transfer.dram_base + y * transfer.x_stride) * size
     return dram[start : start + transfer.x_size * size]
 
@@ -200,11 +200,11 @@ def _gathered(dram: np.ndarray, it: isa.Gather, y: int, config: AcceleratorConfi
     return np.concatenate([dram[begin : begin + size] for begin in begins])
 
 
-def _values(source: np.ndarray, memory: MemoryType, config: AcceleratorConfig) -> np.ndarray:
+def _values(source: np.ndarray, memory: MemoryType, halvings: int, config: AcceleratorConfig) -> np.ndarray:
     match memory:
         case MemoryType.UOP:
             return np.frombuffer(source.tobytes(), f"<u{config.uop_bits // 8}")
         case MemoryType.ACC:
             return np.frombuffer(source.tobytes(), f"<i{config.acc_bits // 8}")
         case _:
-            return unpack(source, config.value_bits(memory))
+            return unpack(source, config.value_bits(memory, halvings))

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, dram_access
-from vdla.hw.spec.touched import happens, rows_in_dram
+from vdla.hw.spec.touched import Fields, happens, rows_in_dram
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
@@ -93,7 +94,7 @@ def dram_rows(program: DecodedStream, form: type[isa.Instruction]) -> DramRows:
     fields = reached.fields(form)
     index = np.flatnonzero(reached.opcode == form.opcode)
     memory = moved_memories(reached, form)
-    columns = rows_in_dram(access, fields, element_bytes(program.config)[memory])
+    columns = rows_in_dram(access, fields, element_bytes(memory, fields, program.config))
     rows = DramRows(index, memory, *columns)
     return rows.chosen(happens(FOOTPRINTS[form], access, fields))
 
@@ -106,9 +107,17 @@ def moved_memories(program: DecodedStream, form: type[isa.Instruction]) -> IntAr
     return np.full(np.count_nonzero(program.opcode == form.opcode), memory, np.int64)
 
 
-def element_bytes(config: AcceleratorConfig) -> IntArray:
-    """Return int64[8]: bytes of an element in DRAM by memory type; 0 for codes that are none."""
-    sizes = np.zeros(1 << isa.field_of(isa.Load, "memory_type", config).width, np.int64)
-    for memory in MemoryType:
-        sizes[memory] = config.element_bytes(memory)
-    return sizes
+def element_bytes(memory: IntArray, fields: Fields, config: AcceleratorConfig) -> IntArray:
+    """Return int64[m]: bytes in DRAM of an element that each instruction moves; 0 for codes of memories that
+    are none.
+
+    Args:
+        memory: int64[m], memory types.
+        fields: of the instructions.
+    """
+    codes = 1 << isa.field_of(isa.Load, "memory_type", config).width
+    sizes = np.zeros((codes, 1 << isa.HALVINGS_BITS), np.int64)
+    for kind, halvings in product(MemoryType, range(sizes.shape[1])):
+        sizes[kind, halvings] = config.element_bytes(kind, halvings)
+    chosen: IntArray = sizes[memory, fields("halvings")]
+    return chosen

@@ -18,6 +18,7 @@ from vdla.hw.spec.showing import shown
 from vdla.hw.spec.timing import MOST_GEMM_STAGES
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
+    LEAST_WEIGHT_BITS,
     VTA_ALU,
     AluOpcode,
     Extension,
@@ -134,7 +135,9 @@ class AcceleratorConfig:
             f"block_in and block_out are equal and at least {LEAST_BLOCKS[Extension.DEPTHWISE]}, "
             f"`{Extension.DEPTHWISE_ROWS}` unless they are equal and at least "
             f"{LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]} (with `packed`, "
-            f"{PAIR * LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}), `{Extension.FEEDBACK}` unless they are equal"
+            f"{PAIR * LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}), `{Extension.FEEDBACK}` unless they are "
+            f"equal, `{Extension.NARROW_WEIGHTS}` unless wgt_bits is more than {LEAST_WEIGHT_BITS} and an "
+            "element of WGT more than a byte"
         },
     )
 
@@ -168,31 +171,43 @@ class AcceleratorConfig:
         about = MEMORIES[memory]
         return prod(getattr(self, name) for name in (about.rows, about.columns) if name)
 
-    def value_bits(self, memory: MemoryType) -> int:
-        """Bits of a value of `memory`, as it stands in DRAM."""
+    def value_bits(self, memory: MemoryType, halvings: int = 0) -> int:
+        """Bits of a value of `memory`, as a LOAD with `halvings` reads it from DRAM."""
         bits: int = getattr(self, MEMORIES[memory].bits)
-        return bits
+        return bits >> _effective(memory, halvings)
 
-    def least_value(self, memory: MemoryType) -> int:
+    def least_value(self, memory: MemoryType, halvings: int = 0) -> int:
         """The least value of `memory`: with it `pad_minimum` pads; 0 for micro-ops, which are no numbers."""
-        return 0 if memory is MemoryType.UOP else -(1 << (self.value_bits(memory) - 1))
+        return 0 if memory is MemoryType.UOP else -(1 << (self.value_bits(memory, halvings) - 1))
 
-    def pad_value(self, memory: MemoryType, register: int) -> int:
+    def pad_value(self, memory: MemoryType, register: int, halvings: int = 0) -> int:
         """The value with which `pad_value` pads `memory` where its unit's pad register holds `register`."""
-        return 0 if memory is MemoryType.UOP else wrap(register, self.value_bits(memory))
+        return 0 if memory is MemoryType.UOP else wrap(register, self.value_bits(memory, halvings))
 
     @cached_property
     def _data_bits(self) -> Mapping[MemoryType, int]:
         """Bits of an element of every memory but UOP, whose depend on the depths of the others."""
         return {memory: self.values(memory) * self.value_bits(memory) for memory in _DATA}
 
-    def element_bits(self, memory: MemoryType) -> int:
-        """Bits of one element of `memory`, as it stands in DRAM."""
-        return self.uop_bits if memory is MemoryType.UOP else self._data_bits[memory]
+    def element_bits(self, memory: MemoryType, halvings: int = 0) -> int:
+        """Bits of one element of `memory`, as a LOAD with `halvings` reads it from DRAM."""
+        bits = self.uop_bits if memory is MemoryType.UOP else self._data_bits[memory]
+        return bits >> _effective(memory, halvings)
 
-    def element_bytes(self, memory: MemoryType) -> int:
-        """Bytes of one element of `memory` in DRAM: the unit of `dram_base`."""
-        return self.element_bits(memory) // 8
+    def element_bytes(self, memory: MemoryType, halvings: int = 0) -> int:
+        """Bytes of one element of `memory` in DRAM: the unit of `dram_base` of a LOAD with `halvings`."""
+        return self.element_bits(memory, halvings) // 8
+
+    @property
+    def most_halvings(self) -> int:
+        """How often a LOAD can halve weights: values keep LEAST_WEIGHT_BITS, and elements whole bytes."""
+        element, least = self.element_bytes(MemoryType.WGT), self.wgt_bits // LEAST_WEIGHT_BITS
+        return max(1, min(element, least)).bit_length() - 1
+
+    def halvings(self, memory: MemoryType) -> range:
+        """The `halvings` that LOADs of `memory` can have to an effect."""
+        is_narrow = memory is MemoryType.WGT and self.has(Extension.NARROW_WEIGHTS)
+        return range(1 + is_narrow * self.most_halvings)
 
     @cached_property
     def _data_depths(self) -> Mapping[MemoryType, int]:
@@ -294,6 +309,8 @@ class AcceleratorConfig:
         """Whether `extension` is on and has an effect."""
         least = self.least_block(extension)
         if extension is Extension.DEPTHWISE_ROWS and self.depth(MemoryType.INP) < LEAST_BANKED:
+            return False
+        if extension is Extension.NARROW_WEIGHTS and not self.most_halvings:
             return False
         return extension in self.extensions and (not least or self.block_in == self.block_out >= least)
 
@@ -400,6 +417,11 @@ def _check_parameter(name: str, value: object, limits: Mapping[str, Any]) -> Non
 def _neighbours(value: int) -> str:
     above = 1 << value.bit_length()
     return f"{above // 2} and {above}"
+
+
+def _effective(memory: MemoryType, halvings: int) -> int:
+    """Return the halvings that a LOAD of `memory` with these `halvings` carries out."""
+    return halvings if memory is MemoryType.WGT else 0
 
 
 _DATA: tuple[MemoryType, ...] = tuple(memory for memory in MemoryType if memory is not MemoryType.UOP)

@@ -35,6 +35,7 @@ SIZE_BITS = 16
 PARAMETER_SET_BITS = 6
 PAD_VALUE_BITS = 8
 """Bits of a pad register."""
+HALVINGS_BITS = 2
 LONGEST_ROW = (1 << SIZE_BITS) - 1
 """Elements of a row of a transfer, rows of a transfer, and elements between rows, at most."""
 MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
@@ -108,9 +109,15 @@ class Load(_Transfer):
     `dram_base + y * x_stride`, and `x_pad_1` padding elements. The last `y_pad_1` rows are padding. ACC_8BIT
     reads narrow elements and sign-extends each value into ACC.
 
+    A LOAD of WGT with `halvings` = h reads narrow weights. Values then have `wgt_bits` / 2^h bits in DRAM, in
+    two's complement. They fill each byte from its low bits upward, in the order of the values. Each value is
+    sign-extended to `wgt_bits` in WGT. An element has 2^h times fewer bytes in DRAM, and `dram_base` and
+    `x_stride` count such narrow elements. Values must keep at least 2 bits, and elements whole bytes: a LOAD
+    of WGT with more `halvings` is invalid. For other memories, `halvings` has no effect.
+
     Padding is 0 by default. With `pad_minimum`, it is the least value that an element's values can have in
     DRAM. Otherwise, with `pad_value`, it is the pad register, wrapped to the width of these values. ACC_8BIT
-    sign-extends either. UOP is always padded with 0.
+    and LOADs of narrow weights sign-extend either. UOP is always padded with 0.
 
     The flag `beside` of a LOAD of ACC or ACC_8BIT is a promise. The last GEMM, ALU or DEPTHWISE before this
     LOAD touches no accumulator in a half of ACC that the LOAD writes. If the LOAD pushes no token, it may run
@@ -127,7 +134,7 @@ class Load(_Transfer):
     pad_minimum: int = bits(
         1,
         "pad with the least value of the element's type instead of zero "
-        "(ACC_8BIT: the least value of the narrow type; UOP: no effect)",
+        "(ACC_8BIT, narrow weights: the least value of the narrow type; UOP: no effect)",
         extension=Extension.PAD_MINIMUM,
     )
     pad_value: int = bits(
@@ -141,6 +148,12 @@ class Load(_Transfer):
         "run in parallel with the preceding GEMM, ALU or DEPTHWISE, which uses the other half of ACC "
         "(ACC and ACC_8BIT; else no effect)",
         extension=Extension.ACC_HALVES,
+    )
+    halvings: int = bits(
+        HALVINGS_BITS,
+        "how often the width of a weight in DRAM is half of the width before, beginning with `wgt_bits` "
+        "(WGT; else no effect)",
+        extension=Extension.NARROW_WEIGHTS,
     )
 
 

@@ -1,6 +1,6 @@
-"""Which instructions mean something, declared once: the values that their enumerated fields may have."""
+"""Which instructions mean something, declared once: the values that some of their fields may have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -8,47 +8,69 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.memories import loadable_in, memories_of, storable_in
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What an instruction's enumerated field must be for the instruction to mean something.
+    """What a field of an instruction must be for the instruction to mean something.
 
     Attributes:
         field: its name.
         allowed: the values that a configuration allows.
-        refusal: what to say of another value, with `allowed` as a list of names.
+        refusal: what to say of another value, with `allowed` as a list.
         moot: a field; where it is 0, any member of the enumeration is allowed. Empty: there is none.
         brought: values that only an extension allows, with the extension.
+        of: the memory type of the instructions that are restricted; None: all are.
     """
 
     field: str
-    allowed: Callable[[AcceleratorConfig], tuple[MemoryType | AluOpcode, ...]]
+    allowed: Callable[[AcceleratorConfig], Sequence[int]]
     refusal: str
     moot: str = ""
     brought: tuple[tuple[MemoryType, Extension], ...] = ()
+    of: MemoryType | None = None
 
 
-RESTRICTIONS: dict[type[isa.Instruction], Restriction] = {
-    isa.Load: Restriction("memory_type", loadable_in, "cannot be loaded; {allowed} can"),
-    isa.Store: Restriction(
-        "memory_type",
-        storable_in,
-        "cannot be stored; only {allowed} can",
-        "x_size",
-        ((MemoryType.INP, Extension.FEEDBACK),),
+RESTRICTIONS: dict[type[isa.Instruction], tuple[Restriction, ...]] = {
+    isa.Load: (
+        Restriction("memory_type", loadable_in, "cannot be loaded; {allowed} can"),
+        Restriction(
+            "halvings",
+            lambda config: config.halvings(MemoryType.WGT),
+            "leaves less than the narrowest weight, or less than a byte of an element; {allowed} can be used",
+            of=MemoryType.WGT,
+        ),
     ),
-    isa.Gather: Restriction(
-        "memory_type", lambda config: (MemoryType.INP,), "cannot be gathered; only {allowed} can"
+    isa.Store: (
+        Restriction(
+            "memory_type",
+            storable_in,
+            "cannot be stored; only {allowed} can",
+            "x_size",
+            ((MemoryType.INP, Extension.FEEDBACK),),
+        ),
     ),
-    isa.Alu: Restriction(
-        "alu_opcode",
-        lambda config: config.alu_opcodes,
-        "is not built into this configuration; it has {allowed}",
+    isa.Gather: (
+        Restriction(
+            "memory_type", lambda config: (MemoryType.INP,), "cannot be gathered; only {allowed} can"
+        ),
+    ),
+    isa.Alu: (
+        Restriction(
+            "alu_opcode",
+            lambda config: config.alu_opcodes,
+            "is not built into this configuration; it has {allowed}",
+        ),
     ),
 }
 """By form; the others always mean something."""
+
+
+def restrictions_of(form: type[isa.Instruction], config: AcceleratorConfig) -> tuple[Restriction, ...]:
+    """Return the restrictions of a form of instruction on the fields that a configuration has."""
+    present = {placed.name for placed in isa.layout(form, config)}
+    return tuple(rule for rule in RESTRICTIONS.get(form, ()) if rule.field in present)
 
 
 def check_form(form: type[isa.Instruction], config: AcceleratorConfig) -> None:
@@ -65,6 +87,11 @@ def missing(extension: Extension, config: AcceleratorConfig) -> str:
     """Return which extension a configuration lacks, and why."""
     if extension not in config.extensions:
         return f"the extension {extension.value!r}, which this configuration has switched off"
+    if extension is Extension.NARROW_WEIGHTS:
+        return (
+            f"the extension {extension.value!r}, which has no effect with weights of {config.wgt_bits} bits "
+            f"in elements of {config.element_bytes(MemoryType.WGT)} bytes"
+        )
     return (
         f"the extension {extension.value!r}, which has no effect with block_in = {config.block_in} and "
         f"block_out = {config.block_out}: they must be equal and at least {config.least_block(extension)}"
@@ -82,16 +109,28 @@ def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> No
     """Refuse field values that are encodable but name nothing this configuration has.
 
     Raises:
-        EncodingError: a LOAD into OUT, a STORE into neither OUT nor INP, an ALU operation that is not built.
+        EncodingError: a LOAD into OUT, a STORE into neither OUT nor INP, an ALU operation that is not built,
+            too many halvings of weights.
     """
-    rule = RESTRICTIONS.get(type(instruction))
-    if rule is None or (rule.moot and not getattr(instruction, rule.moot)):
-        return
+    for rule in RESTRICTIONS.get(type(instruction), ()):
+        is_moot = bool(rule.moot) and not getattr(instruction, rule.moot)
+        if not is_moot and (rule.of is None or getattr(instruction, "memory_type", None) is rule.of):
+            _check_field(instruction, rule, config)
+
+
+def _check_field(instruction: isa.Instruction, rule: Restriction, config: AcceleratorConfig) -> None:
+    """Refuse a value that a restriction does not allow."""
     value, allowed = getattr(instruction, rule.field), rule.allowed(config)
-    if value not in allowed:
-        name = f"{instruction.opcode.name}.{rule.field} = {value.name}"
-        for brought, extension in rule.brought:
-            if value == brought:
-                raise EncodingError(f"{name} needs {missing(extension, config)}")
-        names = ", ".join(member.name for member in allowed) or "none"
-        raise EncodingError(f"{name} {rule.refusal.format(allowed=names)}")
+    if value in allowed:
+        return
+    name = f"{instruction.opcode.name}.{rule.field} = {_shown(value)}"
+    for brought, extension in rule.brought:
+        if value == brought:
+            raise EncodingError(f"{name} needs {missing(extension, config)}")
+    names = ", ".join(map(_shown, allowed)) or "none"
+    raise EncodingError(f"{name} {rule.refusal.format(allowed=names)}")
+
+
+def _shown(value: int) -> str:
+    """Return a value of a field as messages show it."""
+    return value.name if isinstance(value, IntEnum) else str(value)

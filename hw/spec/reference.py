@@ -13,6 +13,7 @@ from vdla.hw.spec.memories import MEMORIES, loaded_by
 from vdla.hw.spec.numerics import ALU_OPERATIONS, BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS, TABLE_ENTRIES
 from vdla.hw.spec.presets import DEFAULT, PRESETS
 from vdla.hw.spec.vocabulary import (
+    LEAST_WEIGHT_BITS,
     VTA_INSTRUCTION_BITS,
     VTA_UOP_BITS,
     AluOpcode,
@@ -45,6 +46,9 @@ _EXTENSIONS = {
     "the other half",
     Extension.FEEDBACK: "STORE of memory type INP: outputs become inputs on chip, without DRAM. It has no "
     "effect unless block_in and block_out are equal",
+    Extension.NARROW_WEIGHTS: "`LOAD.halvings`: weights of 8 bits take 4 or 2 bits in DRAM, weights of 4 "
+    f"bits 2. It has no effect unless wgt_bits is more than {LEAST_WEIGHT_BITS} and an element of WGT more "
+    "than a byte",
     Extension.RESIDUAL: "`STORE.residual` and the memory RES: another tensor is added to requantised values",
 }
 _RESIDUAL_PARAMETERS = {

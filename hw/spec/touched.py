@@ -112,7 +112,7 @@ def steps(form: type[isa.Instruction], fields: Fields) -> Value:
 
 def fields_of(instruction: isa.Instruction) -> Fields:
     """Return the fields of one instruction."""
-    return lambda name: getattr(instruction, name)
+    return lambda name: getattr(instruction, name, 0)
 
 
 def elements(

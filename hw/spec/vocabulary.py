@@ -31,6 +31,7 @@ class Extension(StrEnum):
     ACC_HALVES = "acc_halves"
     FEEDBACK = "feedback"
     DEPTHWISE_ROWS = "depthwise_rows"
+    NARROW_WEIGHTS = "narrow_weights"
 
 
 NEEDED = {
@@ -76,3 +77,5 @@ VTA_UOP_BITS = 32
 VTA_SRAM_BASE_BITS = 16
 VTA_LOOP_BITS = 14
 DRAM_BASE_BITS = 32
+LEAST_WEIGHT_BITS = 2
+"""Bits of the narrowest weight, on chip or in DRAM."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.footprint import executing_unit
 from vdla.hw.spec.meaning import missing
@@ -25,9 +26,10 @@ from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOp
 from vdla.runtime.stream.record import NO_TENSOR, Edit, InsertedLoad, Record
 from vdla.runtime.stream.tokens import conflicts, loads_beside, plan_tokens
 from vdla.runtime.windows import GatheredLines
+from vdla.sim.rows import element_bytes
 
 UOP_TENSOR = "micro-ops"
-PLAIN = False, False, False  # pad_minimum, pad_value and beside of a LOAD
+PLAIN = False, False, False, 0  # pad_minimum, pad_value, beside and halvings of a LOAD
 
 
 class Rows(NamedTuple):
@@ -82,7 +84,7 @@ class Stream:
         """Return uint8[n, instruction_bytes]: the stream for tensors at these byte addresses.
 
         Args:
-            addresses: by tensor; each a multiple of its element's size.
+            addresses: by tensor; each a multiple of the size of its elements, narrow or not.
 
         Raises:
             EncodingError: an address, in elements, does not fit `dram_base`.
@@ -90,14 +92,11 @@ class Stream:
         words = self.words.copy()
         field = isa.field_of(isa.Load, "dram_base", self.config)
         word, start = divmod(field.start, isa.WORD_BITS)
-        memory = isa.field_of(isa.Load, "memory_type", self.config)
-        sizes = np.array([self.config.element_bytes(kind) for kind in MemoryType])
-        gathers = words[:, 0] & np.uint64(isa.OPCODE_FIELD.high) == isa.Opcode.GATHER
+        sizes = _element_bytes(words, self.config)
         for name, positions in self.tensors.items():
-            kinds = (words[positions, 0] >> np.uint64(memory.start) & np.uint64(memory.high)).astype(np.int64)
-            base = addresses[name] // np.where(gathers[positions], 1, sizes[kinds])
-            offset = words[positions, word] >> np.uint64(start) & np.uint64(field.high)
-            _check_elements(name, positions, base + offset.astype(np.int64), field.high)
+            base = addresses[name] // sizes[positions]
+            offset = _values(words[positions], field)
+            _check_elements(name, positions, base + offset, field.high)
             words[positions, word] += base.astype(np.uint64) << np.uint64(start)
         return words.view(np.uint8).reshape(-1, self.config.instruction_bytes)
 
@@ -166,13 +165,31 @@ class StreamBuilder:
         *,
         pad_minimum: bool = False,
         pad_value: int = 0,
+        halvings: int = 0,
     ) -> None:
         """Load rows of `tensor`, from its `element` on, to `sram` of `memory`; padded with the least value,
-        or with `pad_value`."""
+        or with `pad_value`. With `halvings`, the tensor holds narrow weights; `element` and the stride of
+        `rows` count narrow elements.
+
+        Raises:
+            EncodingError: the accelerator has no LOADs of `memory` with these `halvings`.
+        """
+        self._check_halvings(memory, halvings)
         if pad_value:
             self._set_pad_register(memory, pad_value)
-        row = memory, sram, element, *rows.fields, pad_minimum, bool(pad_value), False
+        row = memory, sram, element, *rows.fields, pad_minimum, bool(pad_value), False, halvings
         self.record.transfer(isa.Load, row, self._tensors[tensor])
+
+    def _check_halvings(self, memory: MemoryType, halvings: int) -> None:
+        """Refuse halvings that LOADs of a memory cannot have to an effect."""
+        if halvings and not self.config.has(Extension.NARROW_WEIGHTS):
+            needed = missing(Extension.NARROW_WEIGHTS, self.config)
+            raise EncodingError(f"a LOAD with halvings = {halvings} needs {needed}")
+        possible = self.config.halvings(memory)
+        if halvings not in possible:
+            raise EncodingError(
+                f"a LOAD of {memory.name} has halvings = {halvings}, outside 0..{possible[-1]}"
+            )
 
     def gather(self, lines: GatheredLines, sram: int, tensor: str, element: int, rows: Rows) -> None:
         """Load rows of windows of packed lines in `tensor`, from its window `element` on, to `sram` of INP.
@@ -198,7 +215,7 @@ class StreamBuilder:
         if self._pad_registers.get(unit) != value:
             self._pad_registers[unit] = value
             place = memory, value & (1 << isa.PAD_VALUE_BITS) - 1, 0, *Rows(0, 0, 0).fields
-            self.record.transfer(isa.Load, (*place, False, True, False), NO_TENSOR)
+            self.record.transfer(isa.Load, (*place, False, True, False, 0), NO_TENSOR)
 
     def store(
         self,
@@ -371,6 +388,25 @@ class StreamBuilder:
             start = isa.field_of(isa.Instruction, flag, self.config).start
             words |= (planned >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
         return words
+
+
+def _element_bytes(words: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
+    """Return int64[n]: bytes of what `dram_base` counts in each instruction, uint64[n, ...], if it is a LOAD,
+    GATHER or STORE."""
+    opcode = _values(words, isa.OPCODE_FIELD)
+    memory = _values(words, isa.field_of(isa.Load, "memory_type", config))
+    halvings = np.zeros_like(opcode)
+    if config.has(Extension.NARROW_WEIGHTS):
+        loads = opcode == isa.Opcode.LOAD
+        halvings[loads] = _values(words[loads], isa.field_of(isa.Load, "halvings", config))
+    sizes = element_bytes(memory, lambda name: halvings, config)
+    return np.where(opcode == isa.Opcode.GATHER, 1, sizes)
+
+
+def _values(words: np.ndarray, field: PlacedField) -> np.ndarray:
+    """Return int64[n]: an unsigned field of instructions, uint64[n, ...]."""
+    word, start = divmod(field.start, isa.WORD_BITS)
+    return (words[:, word] >> np.uint64(start) & np.uint64(field.high)).astype(np.int64)
 
 
 def _numbers(known: Mapping[str, int]) -> defaultdict[str, int]:

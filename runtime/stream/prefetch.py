@@ -108,7 +108,7 @@ def prefetch(
     values = Values(*(column.copy() for column in weights.values))  # moves change their places
     weights = replace(weights, values=values)
     bus = bus_of(schedule, builder.config)
-    longest = max(1, PIECE_CYCLES * bus.width // (bus.element * bus.cycles_per_beat))
+    longest = PIECE_CYCLES * bus.width // bus.cycles_per_beat
     loads = _Loads(builder.record, weights, longest)
     pieces = {
         group: list(loads.pieces_of(group)) for group in stalled if loads.can_move(weights.groups[group])
@@ -150,7 +150,8 @@ def _stalled(weights: Weights, record: Record, schedule: Schedule) -> list[int]:
 def bus_of(schedule: Schedule, config: AcceleratorConfig) -> Bus:
     """Return the bus during a schedule."""
     busy = np.concatenate(([0], np.cumsum(schedule.bus_end - schedule.bus_begin)))
-    element, width = config.element_bytes(MemoryType.WGT), config.bus_bits // 8
+    smallest, width = config.halvings(MemoryType.WGT)[-1], config.bus_bits // 8
+    element = config.element_bytes(MemoryType.WGT, smallest)
     times = schedule.bus_begin, schedule.bus_end, busy, schedule.retired
     return Bus(*times, schedule.latency, width, schedule.cycles_per_beat, element)
 
@@ -190,7 +191,7 @@ class _Loads:
     """The LOADs of weights in a record.
 
     Attributes:
-        longest: elements of a piece, at most.
+        longest: bytes of a piece of several elements, at most.
     """
 
     record: Record
@@ -230,11 +231,12 @@ class _Loads:
     def pieces(self, value: int) -> Iterator[Piece]:
         """Yield the pieces of a LOAD."""
         _, _, element, height, width, stride = self.rows[value][: PADS.start]
+        longest = max(1, self.longest // int(self.weights.values.element[value]))
         if stride == width:
             height, width = 1, height * width
         for row in range(height):
-            for column in range(0, width, self.longest):
-                size = min(self.longest, width - column)
+            for column in range(0, width, longest):
+                size = min(longest, width - column)
                 yield Piece(value, row * width + column, element + row * stride + column, size)
 
     def inserted(self, before: int, pieces: Iterable[Piece]) -> list[InsertedLoad]:

@@ -16,7 +16,7 @@ from vdla.sim.records import Grid, IntArray, Ints
 
 OPERANDS = (MemoryType.INP, MemoryType.WGT)  # of products
 MOVING = (isa.Load, isa.Gather, isa.Store)
-SIZES = tuple(map(FIELDS[isa.Load].index, ("dram_base", "y_size", "x_size", "x_stride")))
+SIZES = tuple(map(FIELDS[isa.Load].index, ("dram_base", "y_size", "x_size", "x_stride", "halvings")))
 PADS = tuple(map(FIELDS[isa.Load].index, ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")))
 UNKNOWN = -1  # as a content
 
@@ -31,15 +31,15 @@ def without_repeats(record: Record, config: AcceleratorConfig) -> Edit | None:
     written[stores] = record.tensors()[stores]
     versions = np.zeros(1 + int(record.tensors().max(initial=0)), np.int64)
     repeated = np.zeros(len(record), np.int64)
-    tensors, held, elements = np.full((3, depth), UNKNOWN)
-    _search(copies, begin, end, written, versions, tensors, held, elements, repeated)
+    tensors, held, elements, halvings = np.full((4, depth), UNKNOWN)
+    _search(copies, begin, end, written, versions, tensors, held, elements, halvings, repeated)
     dropped = np.flatnonzero(repeated).tolist()
     return Edit(dropped, [], {}, {}) if dropped else None
 
 
 def _copies(record: Record) -> np.ndarray:
-    """Return int64[n, 5]: tensor, first element, rows, columns and stride of each LOAD that copies elements;
-    NO_TENSOR for other instructions, and for LOADs with padding."""
+    """Return int64[n, 6]: tensor, first element, rows, columns, stride and halvings of each LOAD that copies
+    elements; NO_TENSOR for other instructions, and for LOADs with padding."""
     copies = np.full((len(record), 1 + len(SIZES)), NO_TENSOR)
     numbers, fields = record.table(isa.Load)
     dense = ~fields[:, PADS].any(axis=1) & np.isin(fields[:, 0], OPERANDS)
@@ -75,6 +75,7 @@ def _search(
     tensors: Ints,
     held: Ints,
     elements: Ints,
+    halvings: Ints,
     repeated: Ints,
 ) -> None:
     """Set `repeated` to 1 for each repeated LOAD.
@@ -83,15 +84,15 @@ def _search(
         copies, begin, end: of each instruction, see `_copies` and `_written`.
         written: the tensor that each instruction writes, or NO_TENSOR.
         versions: how often each tensor was written so far, 0 each.
-        tensors, held, elements: what each place on chip holds: the tensor, its version, and the element;
-            UNKNOWN each.
+        tensors, held, elements, halvings: what each place on chip holds: the tensor, its version, the
+            element, and the halvings of the LOAD; UNKNOWN each.
         repeated: int64[n], 0 each.
     """
     for number in range(begin.size):
         if written[number] != NO_TENSOR:
             versions[written[number]] += 1
         tensor, element, rows = copies[number, 0], copies[number, 1], copies[number, 2]
-        columns, stride = copies[number, 3], copies[number, 4]
+        columns, stride, halved = copies[number, 3], copies[number, 4], copies[number, 5]
         if tensor == NO_TENSOR or rows * columns != end[number] - begin[number]:
             for place in range(begin[number], end[number]):
                 tensors[place] = UNKNOWN
@@ -100,7 +101,10 @@ def _search(
         for row in range(rows):
             for column in range(columns):
                 place, source = begin[number] + row * columns + column, element + row * stride + column
-                if tensors[place] != tensor or held[place] != versions[tensor] or elements[place] != source:
+                if tensors[place] != tensor or held[place] != versions[tensor]:
                     same = 0
+                if elements[place] != source or halvings[place] != halved:
+                    same = 0
+                halvings[place] = halved
                 tensors[place], held[place], elements[place] = tensor, versions[tensor], source
         repeated[number] = same

@@ -28,6 +28,7 @@ class Values(NamedTuple):
         begin, end: its place [begin, end).
         first, last: the numbers between which the place is taken.
         group: that it belongs to.
+        element: bytes of an element in DRAM.
     """
 
     load: IntArray
@@ -36,6 +37,7 @@ class Values(NamedTuple):
     first: IntArray
     last: IntArray
     group: IntArray
+    element: IntArray
 
 
 class Groups(NamedTuple):
@@ -113,7 +115,7 @@ class Bus(NamedTuple):
         latency: cycles from a request to its data.
         width: bytes of a beat.
         cycles_per_beat: of a beat.
-        element: bytes of an element of WGT.
+        element: bytes of the smallest element of WGT in DRAM.
     """
 
     begin: IntArray
@@ -195,8 +197,13 @@ def _drop_loaded(moves: Moves, at: int, number: int) -> None:
 def _next_bytes(moves: Moves, at: int) -> int:
     """Return the bytes of the next piece of a pending group; 0 if no piece is left."""
     pending = moves.pending
-    left = pending.piece[at] < pending.end[at]
-    return moves.pieces.size[pending.piece[at]] * moves.bus.element if left else 0
+    return _bytes(moves, pending.piece[at]) if pending.piece[at] < pending.end[at] else 0
+
+
+@part
+def _bytes(moves: Moves, piece: int) -> int:
+    """Return the bytes of a piece."""
+    return moves.pieces.size[piece] * moves.values.element[moves.pieces.value[piece]]
 
 
 @part
@@ -208,7 +215,7 @@ def _move(moves: Moves, at: int, number: int, begin: int, end: int, used: int) -
         _settle(moves, at, number, begin, end, used)
     while pending.piece[at] < pending.end[at]:
         piece = pending.piece[at]
-        value, needed = pieces.value[piece], used + pieces.size[piece] * bus.element
+        value, needed = pieces.value[piece], used + _bytes(moves, piece)
         low = values.begin[value] + pieces.offset[piece]
         touch = last_touch(moves, group, low, low + pieces.size[piece], number)
         if touch >= number:

@@ -9,11 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.stream.record import Record
+from vdla.runtime.stream.record import FIELDS, Record
 from vdla.runtime.stream.weight_moves import NEVER, Values
+from vdla.sim.records import IntArray
+from vdla.sim.rows import element_bytes
 
 NO_VALUE = -1
 
@@ -84,7 +87,15 @@ def weights_of(record: Record, config: AcceleratorConfig) -> Weights:
     load = numbers[loads]
     last = np.maximum(load, np.array([each.last for each in groups], np.int64)[group])
     begin, end = places[loads].T.copy()
-    return Weights(Values(load, begin, end, load.copy(), last, group), groups, readers, depth)
+    values = Values(load, begin, end, load.copy(), last, group, _element_bytes(record, load, config))
+    return Weights(values, groups, readers, depth)
+
+
+def _element_bytes(record: Record, loads: IntArray, config: AcceleratorConfig) -> IntArray:
+    """Return int64[n]: bytes in DRAM of an element of LOADs of weights, int64[n]."""
+    numbers, columns = record.table(isa.Load)
+    halvings = columns[np.searchsorted(numbers, loads), FIELDS[isa.Load].index("halvings")]
+    return element_bytes(np.full(len(loads), MemoryType.WGT), lambda name: halvings, config)
 
 
 def _groups_of(

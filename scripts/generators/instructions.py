@@ -108,9 +108,11 @@ class InstructionMaker:
         """Return a size up to `high`, mostly small."""
         return min(high, self._rng.choice((0, 1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 33)))
 
-    def _block(self, memory: MemoryType, first_byte: int, last_byte: int, padded: bool) -> dict:
+    def _block(
+        self, memory: MemoryType, first_byte: int, last_byte: int, padded: bool, halvings: int = 0
+    ) -> dict:
         """Return the fields of a 2-D block that fits the scratchpad and the DRAM range."""
-        rng, element = self._rng, self._config.element_bytes(memory)
+        rng, element = self._rng, self._config.element_bytes(memory, halvings)
         depth = self._config.depth(memory)
         while True:
             pads = {
@@ -140,12 +142,21 @@ class InstructionMaker:
     def _load(self) -> tuple[isa.Instruction, Access]:
         loadable = loadable_in(self._config)
         memory = self._rng.choice([memory for memory in loadable if memory is not MemoryType.UOP])
+        halvings = self._halvings(memory)
         for _ in range(PLACES_TRIED):
-            block = self._block(memory, DATA, self._image_bytes, padded=True)
-            load, access = self._touching(isa.Load(**block, **self._pad_flags()))
+            block = self._block(memory, DATA, self._image_bytes, padded=True, halvings=halvings)
+            load, access = self._touching(isa.Load(**block, **self._pad_flags(), halvings=halvings))
             if not self._halves(access) & self._worked:
                 return self._beside(load), access
         return load, access
+
+    def _halvings(self, memory: MemoryType) -> int:
+        """Return random halvings of a LOAD of `memory`; they have an effect on weights alone."""
+        if not self._config.has(Extension.NARROW_WEIGHTS):
+            return 0
+        if memory is MemoryType.WGT:
+            return self._rng.choice(self._config.halvings(memory))
+        return self._rng.randrange(1 << isa.HALVINGS_BITS)
 
     def _beside(self, load: isa.Load) -> isa.Load:
         """Promise at random that `load` writes no half of ACC in which the instruction before works."""
@@ -229,7 +240,8 @@ class InstructionMaker:
             bases = [getattr(uop, access.uop_field) for uop in uops] if access.uop_field else (0,)
             memory = MemoryType(named(access, fields))
             if access.in_dram:
-                keys = _granules(rows_in_dram(access, fields, self._config.element_bytes(memory)))
+                element = self._config.element_bytes(memory, fields("halvings"))
+                keys = _granules(rows_in_dram(access, fields, element))
             else:
                 touched = set(elements(access, fields, bases))
                 uops = [self._uops[index] for index in sorted(touched)] if memory is MemoryType.UOP else uops

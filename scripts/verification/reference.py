@@ -248,7 +248,7 @@ def block(item: isa.Load | isa.Gather, places: Accesses, config: AcceleratorConf
     elements = (item.y_pad_0 + item.y_size + item.y_pad_1) * (left + item.x_size + right)
     memory = ACC if item.memory_type == MemoryType.ACC_8BIT else item.memory_type
     places.writes |= {(memory, item.sram_base + number) for number in range(elements)}
-    size = config.element_bytes(item.memory_type)
+    size = config.element_bytes(item.memory_type, item.halvings if isinstance(item, isa.Load) else 0)
     for y in range(item.y_size):
         if isinstance(item, isa.Gather):
             begin = item.dram_base + y * item.x_stride

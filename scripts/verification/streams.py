@@ -170,7 +170,8 @@ def _bytes_in_dram(item: isa.Instruction, config: AcceleratorConfig) -> ByteRows
     if access is None:
         return None
     values = fields_of(item)
-    return rows_in_dram(access, values, config.element_bytes(MemoryType(int(named(access, values)))))
+    memory = MemoryType(int(named(access, values)))
+    return rows_in_dram(access, values, config.element_bytes(memory, values("halvings")))
 
 
 def _with_promise(subject: Subject, rng: random.Random) -> Subject:

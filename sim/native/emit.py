@@ -256,19 +256,25 @@ class InstructionEmitter(Emitter):
             self.done_if((total(text, self.word_of) <= 0).value)
 
     def refuse_beyond(
-        self, access: Access, memory: MemoryType | None, uops: tuple[ir.Value, ir.Value] | None = None
+        self,
+        access: Access,
+        memory: MemoryType | None,
+        uops: tuple[ir.Value, ir.Value] | None = None,
+        halvings: int = 0,
     ) -> None:
         """Refuse the instruction if an access that happens leaves its memory.
 
         Args:
             memory: the memory type whose elements it counts; must be given where `memory_type` names it.
             uops: the least and the greatest value of its field in the micro-ops, where it names a field.
+            halvings: of the instruction.
         """
         least, greatest = uops or (i64(0), i64(0))
         ends = Word(self.builder, least), Word(self.builder, greatest)
         assert memory is not None, f"{access} counts elements of no memory"
         if access.in_dram:
-            end = rows_in_dram(access, self.word_of, self.config.element_bytes(memory)).end
+            element = self.config.element_bytes(memory, halvings)
+            end = rows_in_dram(access, self.word_of, element).end
             limit = self.word("dram_bytes")
         else:
             _, end = extent(access, self.word_of, ends)

@@ -43,9 +43,9 @@ class Shape:
         return self.values * self.dram_bits // 8
 
 
-def shape_of(memory: MemoryType, config: AcceleratorConfig) -> Shape:
-    """Return the shape of an element that a LOAD of `memory` moves, or a STORE of OUT."""
-    pad, bits = scratchpad_of(memory), config.value_bits(memory)
+def shape_of(memory: MemoryType, config: AcceleratorConfig, halvings: int = 0) -> Shape:
+    """Return the shape of an element that a LOAD of `memory` with `halvings` moves, or a STORE of OUT."""
+    pad, bits = scratchpad_of(memory), config.value_bits(memory, halvings)
     chip_bits = config.value_bits(pad) if pad in (MemoryType.UOP, MemoryType.ACC) else 8
     return Shape(pad.name.lower(), config.values(memory), chip_bits, bits)
 
@@ -66,24 +66,32 @@ def emit_loads(
 def _emit_load(
     module: ir.Module, config: AcceleratorConfig, packers: Mapping[MemoryType, ir.Function]
 ) -> ir.Function:
-    """Emit `load(state, row)`: it hands over to one function per memory."""
+    """Emit `load(state, row)`: it hands over to one function per memory and width of its values in DRAM."""
     e = InstructionEmitter(module, "load", isa.Load, config)
     default = e.builder.append_basic_block("none")
     switch = e.builder.switch(e.field("memory_type"), default)
     for memory in loadable_in(config):
         block = e.builder.append_basic_block(memory.name)
         e.builder.position_at_end(block)
-        emitter = InstructionEmitter(module, f"load_{memory.name}", isa.Load, config)
-        function = _emit_load_of(emitter, memory, packers.get(memory))
-        e.builder.ret(e.builder.call(function, [e.state, e.row]))
+        for halvings in reversed(config.halvings(memory)):
+            emitter = InstructionEmitter(module, f"load_{memory.name}_{halvings}", isa.Load, config)
+            function = _emit_load_of(emitter, memory, packers.get(memory), halvings)
+            if halvings:
+                with e.when(e.builder.icmp_unsigned("==", e.field("halvings"), i64(halvings))):
+                    e.builder.ret(e.builder.call(function, [e.state, e.row]))
+            else:
+                e.builder.ret(e.builder.call(function, [e.state, e.row]))
         switch.add_case(i64(memory), block)
     e.builder.position_at_end(default)
     return e.finish(DONE)
 
 
-def _emit_load_of(e: InstructionEmitter, memory: MemoryType, packer: ir.Function | None) -> ir.Function:
-    """Emit a LOAD or GATHER of one memory type; `packer`: what prepares its elements for the array."""
-    b, shape = e.builder, shape_of(memory, e.config)
+def _emit_load_of(
+    e: InstructionEmitter, memory: MemoryType, packer: ir.Function | None, halvings: int = 0
+) -> ir.Function:
+    """Emit a LOAD with `halvings` or a GATHER of one memory type; `packer`: what prepares its elements for
+    the array."""
+    b, shape = e.builder, shape_of(memory, e.config, halvings)
     size, above, below = e.field("x_size"), e.field("y_pad_0"), e.field("y_pad_1")
     left, right, trips = e.field("x_pad_0"), e.field("x_pad_1"), e.field("y_size")
     width = e.sum(left, size, right)
@@ -92,10 +100,10 @@ def _emit_load_of(e: InstructionEmitter, memory: MemoryType, packer: ir.Function
         _emit_pad_register(e, memory)
     e.done_if_nothing()
     e.done_if(b.icmp_unsigned("==", elements, i64(0)))
-    _refuse_outside(e, memory, trips)
+    _refuse_outside(e, memory, halvings, trips)
     e.spend(elements)
 
-    padding = _padding(e, shape, memory)
+    padding = _padding(e, shape, memory, halvings)
     source, stride = dram_start(e, shape)
     first = e.at(e.memory(shape.array), e.scaled(e.field("sram_base"), shape.chip_bytes))
     target = e.variable(first)
@@ -137,8 +145,8 @@ def _emit_pad_register(e: InstructionEmitter, memory: MemoryType) -> None:
         e.store(b.trunc(e.field("sram_base"), I8), _pad_register(e, memory))
 
 
-def _padding(e: InstructionEmitter, shape: Shape, memory: MemoryType) -> ir.Value:
-    """Return the value that a LOAD of `memory` pads with."""
+def _padding(e: InstructionEmitter, shape: Shape, memory: MemoryType, halvings: int) -> ir.Value:
+    """Return the value that a LOAD of `memory` with `halvings` pads with."""
     b, kind = e.builder, ir.IntType(shape.chip_bits)
     value: ir.Value = ir.Constant(kind, 0)
     if memory is not MemoryType.UOP and e.config.has(Extension.PAD_VALUE):
@@ -146,14 +154,15 @@ def _padding(e: InstructionEmitter, shape: Shape, memory: MemoryType) -> ir.Valu
         register = b.ashr(b.shl(e.load(I8, _pad_register(e, memory)), unused), unused)
         register = b.sext(register, kind) if shape.chip_bits > isa.PAD_VALUE_BITS else register
         value = b.select(_is_set(e, "pad_value"), register, value)
-    return b.select(_is_set(e, "pad_minimum"), ir.Constant(kind, e.config.least_value(memory)), value)
+    least = ir.Constant(kind, e.config.least_value(memory, halvings))
+    return b.select(_is_set(e, "pad_minimum"), least, value)
 
 
-def _refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -> None:
+def _refuse_outside(e: InstructionEmitter, memory: MemoryType, halvings: int, trips: ir.Value) -> None:
     """Refuse a transfer of `memory` that leaves its scratchpad or, where it has rows, DRAM."""
     e.refuse_beyond(chip_access(e.form), memory)
     with e.when(e.builder.icmp_unsigned("!=", trips, i64(0))):
-        e.refuse_beyond(dram_access(e.form), memory)
+        e.refuse_beyond(dram_access(e.form), memory, halvings=halvings)
 
 
 def dram_start(e: InstructionEmitter, shape: Shape) -> tuple[ir.Value, ir.Value]:

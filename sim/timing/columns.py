@@ -96,7 +96,7 @@ def _slots(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
 def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.Instruction]) -> None:
     chosen, access, fields = program.opcode == form.opcode, dram_access(form), program.fields(form)
     memory = moved_memories(program, form)
-    element, width = element_bytes(program.config)[memory], total(access.inner.every, fields)
+    element, width = element_bytes(memory, fields, program.config), total(access.inner.every, fields)
     lane = _lane_bytes(program.config, form, element)
     moved = rows_in_dram(access, fields, element)
     rows = np.where(width > 0, moved.count, 0)

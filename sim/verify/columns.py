@@ -137,7 +137,7 @@ def _fill(
 def _walk(access: Access, fields: Fields, types: IntArray, config: AcceleratorConfig) -> dict[str, object]:
     """Return the values of WALK, but for whether the access happens; `types`: the memory types it counts."""
     pads = np.array([scratchpad_of(memory) for memory in MemoryType])
-    scale: IntArray = element_bytes(config)[types] if access.in_dram else np.ones(1, np.int64)
+    scale = element_bytes(types, fields, config) if access.in_dram else np.ones(1, np.int64)
     values: dict[str, object] = {
         "writes": access.writes,
         "memory": DRAM if access.in_dram else pads[types],
@@ -151,7 +151,7 @@ def _walk(access: Access, fields: Fields, types: IntArray, config: AcceleratorCo
         values[f"step_{side}"] = total(axis.step, fields) * scale
         values[f"before_{side}"] = total(axis.before, fields)
     if access.in_bytes:
-        rows = rows_in_dram(access, fields, element_bytes(config)[types])
+        rows = rows_in_dram(access, fields, scale)
         values |= {"base": rows.begin, "step_out": rows.stride, "trips_in": rows.width, "step_in": 1}
     if access.uop_field:
         placed = isa.field_of(isa.MicroOp, access.uop_field, config)

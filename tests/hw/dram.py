@@ -23,26 +23,32 @@ def word(address: int, size: int) -> int:
 
 
 def element(config, load, y: int, x: int) -> int:
-    """Return an element of DRAM as it is loaded: ACC_8BIT's values are sign-extended."""
-    memory, size = load.memory_type, config.element_bytes(load.memory_type)
+    """Return an element of DRAM as it is loaded: narrow values are sign-extended."""
     if isinstance(load, isa.Gather):
+        size = config.element_bytes(load.memory_type)
         return word(load.dram_base + y * load.x_stride + x * load.step, size)
+    narrow, wide, extended = dram_bits(config, load), config.value_bits(target(load)), 0
+    values = config.values(target(load))
+    size = values * narrow // 8
     raw = word((load.dram_base + y * load.x_stride + x) * size, size)
-    if memory is not MemoryType.ACC_8BIT:
-        return raw
-    narrow, wide, extended = config.out_bits, config.acc_bits, 0
-    for place in range(config.batch * config.block_out):
+    for place in range(values):
         value = raw >> narrow * place & (1 << narrow) - 1
         value -= (value >> narrow - 1) << narrow
         extended |= (value & (1 << wide) - 1) << wide * place
     return extended
 
 
+def dram_bits(config, load) -> int:
+    """Return the bits of a value of `load` in DRAM."""
+    is_narrow = isinstance(load, isa.Load) and load.memory_type is MemoryType.WGT
+    return config.value_bits(load.memory_type) // (2**load.halvings if is_narrow else 1)
+
+
 def padding(config, load, register: int) -> int:
     """Return the padding element of `load`, where the pad register holds `register`."""
     if load.memory_type is MemoryType.UOP:
         return 0
-    width, bits = config.value_bits(target(load)), config.value_bits(load.memory_type)
+    width, bits = config.value_bits(target(load)), dram_bits(config, load)
     value = -(1 << bits - 1) if load.pad_minimum else wrap(wrap(register, 8), bits) * load.pad_value
     value &= (1 << width) - 1
     return sum(value << start for start in range(0, config.element_bits(target(load)), width))
@@ -72,7 +78,8 @@ def written(config, loads) -> dict:
 
 def bursts(config, transfer):
     """Yield the requests of a LOAD, GATHER or STORE, in order: each row cut at the multiples of `burst_bytes`."""
-    size, bus, longest = config.element_bytes(transfer.memory_type), config.bus_bytes, config.burst_bytes
+    bus, longest = config.bus_bytes, config.burst_bytes
+    size = config.values(transfer.memory_type) * dram_bits(config, transfer) // 8
     gathers = isinstance(transfer, isa.Gather)
     unit, width = (
         (1, (transfer.x_size - 1) * transfer.step + size) if gathers else (size, transfer.x_size * size)

@@ -68,7 +68,7 @@ class Model:
                 row, column = y - load.y_pad_0, x - load.x_pad_0
                 inside = 0 <= row < load.y_size and 0 <= column < load.x_size
                 target[position] = (
-                    self.read(memory, load.dram_base + row * load.x_stride + column) if inside else list(pad)
+                    self.read(load, load.dram_base + row * load.x_stride + column) if inside else list(pad)
                 )
                 position += 1
 
@@ -86,7 +86,7 @@ class Model:
             read = self.dram[begin : begin + (gather.x_size - 1) * gather.step + size] if inside else b""
             for first in (column * gather.step for column in range(gather.x_size)):
                 self.pads[INP][position] = (
-                    self.values(INP, read[first : first + size]) if inside else list(pad)
+                    self.values(self.bits[INP], read[first : first + size]) if inside else list(pad)
                 )
                 position += 1
 
@@ -94,18 +94,23 @@ class Model:
         if load.memory_type is UOP:
             return 0
         if load.pad_minimum:
-            return -(1 << self.bits[load.memory_type] - 1)
+            return -(1 << self.dram_bits(load) - 1)
         signed_byte = (register + 128) % 256 - 128
-        return numerics.wrap(signed_byte, self.bits[load.memory_type]) if load.pad_value else 0
+        return numerics.wrap(signed_byte, self.dram_bits(load)) if load.pad_value else 0
 
-    def read(self, memory: MemoryType, element: int) -> list[int]:
-        size = self.config.element_bytes(memory)
-        return self.values(memory, self.dram[element * size : (element + 1) * size])
+    def dram_bits(self, load: isa.Load | isa.Gather) -> int:
+        """Bits of a value in DRAM."""
+        bits = self.bits[load.memory_type]
+        return bits // 2**load.halvings if load.memory_type is WGT else bits
 
-    def values(self, memory: MemoryType, element: bytes) -> list[int]:
-        size, bits = self.config.element_bytes(memory), self.bits[memory]
+    def read(self, load: isa.Load, element: int) -> list[int]:
+        bits = self.dram_bits(load)
+        size = len(self.pads[ACC if load.memory_type is ACC_8BIT else load.memory_type][0]) * bits // 8
+        return self.values(bits, self.dram[element * size : (element + 1) * size])
+
+    def values(self, bits: int, element: bytes) -> list[int]:
         word = int.from_bytes(element, "little")
-        return [numerics.wrap(word >> shift, bits) for shift in range(0, 8 * size, bits)]
+        return [numerics.wrap(word >> shift, bits) for shift in range(0, 8 * len(element), bits)]
 
     def store(self, store: isa.Store) -> None:
         size, bits = self.config.element_bytes(OUT), self.config.out_bits
