@@ -35,6 +35,7 @@ from vdla.compiler.graph.quantisation.sensitivity import (
     layers_named,
     repaired,
 )
+from vdla.hw.spec.vocabulary import LEAST_WEIGHT_BITS
 from vdla.runtime.module.plan import LOST_DB, Fidelity
 
 EQUALISING_SAMPLES = 2
@@ -75,13 +76,16 @@ def quantise(
         progress: called with a line of text for each step.
 
     Raises:
-        GraphError: there are no samples, a value is not finite on a sample, the percentile is outside 0..100,
-            or a layer in `options` is unknown.
+        GraphError: there are no samples, a value is not finite on a sample, the percentile or the bits of
+            weights are outside their range, or a layer in `options` is unknown.
     """
     if not samples:
         raise GraphError(f"graph {graph.name} cannot be calibrated without samples")
     if options.percentile is not None and not 0 < options.percentile <= 100:
         raise GraphError(f"percentile {options.percentile} is outside 0..100")
+    if not LEAST_WEIGHT_BITS <= options.weight_bits <= WEIGHT_BITS:
+        allowed = f"{LEAST_WEIGHT_BITS}..{WEIGHT_BITS}"
+        raise GraphError(f"weight_bits = {options.weight_bits} is outside {allowed}")
     in_float = layers_named(graph, options.float_layers)
     candidate, judge = _choose(graph, samples, options, in_float, progress)
     if options.float_share > 0:

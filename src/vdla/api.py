@@ -19,6 +19,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.limits import DRAM_BYTES, require_room
+from vdla.hw.spec.numerics import BYTE_BITS
 from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import target_of
@@ -312,7 +313,7 @@ def compile(
     float_layers: Sequence[str] = (),
     float_share: float = 0.0,
     quality: str | float = "balanced",
-    weight_bits: int = WEIGHT_BITS,
+    weight_bits: int = BYTE_BITS,
     shapes: Mapping[str, Sequence[int]] | None = None,
     fixed: Mapping[str, float] | None = None,
     inputs: Sequence[str] = (),

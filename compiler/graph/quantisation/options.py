@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from vdla.compiler.graph.nodes import GraphError
+from vdla.hw.spec.numerics import BYTE_BITS
 from vdla.runtime.module.plan import LOST_DB
 
 QUALITIES: dict[str, float | None] = {"fast": None, "balanced": LOST_DB, "exact": 30.0}
 """The required signal-to-noise ratio of every output, in decibels; None: no requirement."""
 MOST_DB = 100.0
-LEAST_WEIGHT_BITS, WEIGHT_BITS = 2, 8
-"""Fewest and most bits of a weight."""
+WEIGHT_BITS = BYTE_BITS
+"""Bits of a weight, at most."""
 
 
 @dataclass(frozen=True, slots=True)

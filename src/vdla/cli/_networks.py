@@ -16,7 +16,9 @@ from vdla.cli._options import Command, reports_errors
 from vdla.compiler.codegen.tuned.best_records import KIT, Tuning, TuningRecords, records_of
 from vdla.compiler.graph.source import Section
 from vdla.hw.spec.garbage import without_collections
+from vdla.hw.spec.numerics import BYTE_BITS
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import LEAST_WEIGHT_BITS
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.samples import InputError
 from vdla.runtime.samples.given import Given, given_of
@@ -75,9 +77,9 @@ def takes_float_layers(function: Command) -> Command:
     )
     bits = click.option(
         "--weight-bits",
-        default=WEIGHT_BITS,
+        default=BYTE_BITS,
         show_default=True,
-        type=click.IntRange(LEAST_WEIGHT_BITS, WEIGHT_BITS),
+        type=click.IntRange(LEAST_WEIGHT_BITS, BYTE_BITS),
         help="Bits of the weights of a float network. Accelerators with the extension narrow_weights load "
         "weights of 4 and of 2 bits in a half and in a quarter of the time.",
     )
