@@ -1,12 +1,20 @@
-"""The declared types of the inputs of a model."""
+"""The declared types of the inputs of a model, and its states: inputs that have, in each run, the value of an
+output of the run before."""
+
+import re
+from collections.abc import Iterable, Sequence
 
 from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
+from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.cut import Shapes, runtime_inputs
 from vdla.compiler.graph.onnx.tensors import dtype_of, extents_of
 from vdla.runtime.host.dtypes import UNKNOWN
 from vdla.runtime.samples.declared import Declared, is_batch_name
+
+ANY = "*"
+"""What stands for any text in the name of a state."""
 
 
 def inputs_of(graph: GraphProto, shapes: Shapes) -> dict[str, Declared] | None:
@@ -62,3 +70,40 @@ def shape_advice(value: ValueInfoProto) -> str:
     ]
     option = f"--shape {value.name}={','.join(extents) or '...'}"
     return f"pass samples (--calibrate), or {option}; in Python samples=... or shapes=..."
+
+
+def matched(
+    states: Iterable[tuple[str, str]], inputs: Sequence[str], outputs: Sequence[str]
+) -> dict[str, str]:
+    """Return the output that each state takes, by the name of the input.
+
+    Args:
+        states: names of an input and an output; a `*` in both stands for the same text in both.
+        inputs, outputs: of the model.
+
+    Raises:
+        GraphError: a pattern matches no input, or the output that it names is not there or is taken twice.
+    """
+    found: dict[str, str] = {}
+    for before, after in states:
+        if before.count(ANY) != after.count(ANY) or before.count(ANY) > 1:
+            raise GraphError(
+                f"state {before}={after}: write the name of an input and of an output, either without {ANY} "
+                f"or with one {ANY} in each, which stands for the same text in both"
+            )
+        pattern = re.compile("(.+)".join(map(re.escape, before.split(ANY))))
+        matches = [match for name in inputs if (match := pattern.fullmatch(name))]
+        if not matches:
+            raise GraphError(f"state {before}={after}: no input is called {before}; {_there(inputs)}")
+        for match in matches:
+            found[match[0]] = after.replace(ANY, match[1]) if match.groups() else after
+    for name, output in found.items():
+        if output not in outputs:
+            raise GraphError(f"state {name} takes {output}, which is no output; {_there(outputs)}")
+        if list(found.values()).count(output) > 1:
+            raise GraphError(f"output {output} is taken by several states; name it once")
+    return found
+
+
+def _there(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names) or 'none'}"

@@ -1,20 +1,21 @@
 """Import of a network from ONNX, with its samples."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.cut import cut, runtime_inputs
 from vdla.compiler.graph.onnx.fixed import with_fixed
 from vdla.compiler.graph.onnx.importer import Importer
-from vdla.compiler.graph.onnx.inputs import inputs_of
+from vdla.compiler.graph.onnx.inputs import inputs_of, matched
 from vdla.compiler.graph.onnx.read import OnnxModel, read_model
 from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.source import WHOLE, ModelSource, Section
-from vdla.compiler.graph.states import carried, matched, with_states
 from vdla.compiler.graph.verify import verify
+from vdla.runtime.module.plan import State
 from vdla.runtime.samples.elements import of_type
 from vdla.runtime.samples.fit import Fitted, fit
 from vdla.runtime.samples.given import Given
@@ -116,3 +117,35 @@ def _samples(fitted: Fitted, graph: Graph, names: Mapping[str, str]) -> Iterable
         for sample in fitted.samples
     ]
     return samples if graph.states.keys() <= samples[0].keys() else carried(graph, samples)
+
+
+def with_states(graph: Graph, states: Mapping[str, str]) -> Graph:
+    """Return a graph with states, each the name of an input with the name of an output.
+
+    Raises:
+        GraphError: an input and the output that it takes have different types.
+    """
+    for name, output in states.items():
+        before, after = graph.types[name], graph.types[output]
+        if before != after:
+            raise GraphError(
+                f"state {name} is {before}, and takes {output}, which is {after}; both must have one type: "
+                "let the model make the state in the shape in which it reads it"
+            )
+    return replace(graph, states={name: State(output) for name, output in states.items()})
+
+
+def carried(graph: Graph, samples: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
+    """Yield samples without states, run one after the other, with the states before each run.
+
+    The states are zero before the first run.
+
+    Args:
+        graph: of floats; its states stand for the numbers that they hold.
+    """
+    states = {name: np.zeros(graph.types[name].shape, graph.types[name].dtype) for name in graph.states}
+    for sample in samples:
+        whole = {**sample, **states}
+        yield whole
+        outputs = interpret(graph, whole)
+        states = {name: outputs[state.output] for name, state in graph.states.items()}

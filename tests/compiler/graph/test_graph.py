@@ -9,9 +9,11 @@ import pytest
 from vdla.compiler.graph.interpret import all_values, interpret
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, TensorType
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
 from vdla.runtime.arrays import digest
+from vdla.runtime.module.plan import State
 
 RNG = np.random.default_rng(0)
 
@@ -215,6 +217,12 @@ FAULTS = {
     },
     "graph f: input 'x' is int8, but types says float32[2]": {"inputs": {"x": TensorType((), "int8")}},
     "graph f: x is both an input and a constant": {"constants": {"x": np.ones(2, np.float32)}},
+    "graph f: state 'h' takes 'y'; a state is an input that takes an output": {"states": {"h": State("y")}},
+    "graph f: state 'x' takes 'h'; a state is an input that takes an output": {"states": {"x": State("h")}},
+    "graph f: state 'x' is float32[2], and takes 'y', which is float32[3]": {
+        "types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((3,), "float32")},
+        "states": {"x": State("y")},
+    },
     "graph : the name '' is empty, or has characters that cannot be printed": {"name": ""},
 }
 
@@ -265,3 +273,34 @@ def test_an_array_under_the_wrong_hash_is_refused(given):
         GraphError, match=r"line 2: the array given for w, int16\[\d, 8\], is not the array whose"
     ):
         parse_graph(GIVEN_BY_HASH, {digest(WIDE): given})
+
+
+STATEFUL = """\
+@state("x.1", "y", 0.1, -3)
+@state("z", "w", 1.0, 0)
+def net(xꞏ2eꞏ1: int8[2], z: float32[1]):
+    y: int8[2] = Identity(xꞏ2eꞏ1)
+    w: float32[1] = Neg(z)
+    return y, w
+"""
+
+
+def test_states_are_printed_and_parsed_and_serialised():
+    graph = parse_graph(STATEFUL)
+    assert graph.states == {"x.1": State("y", 0.1, -3), "z": State("w")}
+    assert print_graph(graph) == STATEFUL
+    assert graph_from_bytes(graph_to_bytes(graph)) == graph
+    assert replace(graph, states={}) != graph
+
+
+@pytest.mark.parametrize(
+    ("decorator", "problem"),
+    [
+        ("state", 'a state is written @state("input", "output", scale, zero)'),
+        ('state("x")', 'a state is written @state("input", "output", scale, zero)'),
+        ('state("x", "y", 1.0, 200)', "this is no state: Expected `int` <= 127 - at `$.zero`"),
+    ],
+)
+def test_a_decorator_that_is_no_state_is_refused(decorator, problem):
+    with pytest.raises(GraphError, match=rf"^line 1: {re.escape(problem)}\n@{re.escape(decorator)}\n \^$"):
+        parse_graph(f"@{decorator}\ndef net(x: int8[2]):\n    return x\n")

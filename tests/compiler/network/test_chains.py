@@ -1,7 +1,5 @@
 """Convolutions around a depthwise convolution as a single task, a chain, with the results of the graph."""
 
-from math import inf
-
 import pytest
 
 from tests.compiler.network.compiled import plan_of
@@ -81,15 +79,6 @@ CHAINED = (
     window_behind_an_expansion,
     projection_behind_a_window,
 )
-
-
-@pytest.fixture
-def chains_pay(monkeypatch):
-    """Let every chain take fewer cycles than its operators."""
-    groups.least_cycles.cache_clear()
-    monkeypatch.setattr(groups, "least_estimate", lambda task, target: inf)
-    yield
-    groups.least_cycles.cache_clear()
 
 
 @pytest.mark.usefixtures("chains_pay")

@@ -136,7 +136,7 @@ def test_another_version_is_refused(saved):
 def test_a_module_begins_with_its_version_its_size_and_its_digest(saved):
     data = saved.read_bytes()
     payload = data[56:]
-    numbers = b"".join(number.to_bytes(8, "little") for number in (9, len(payload)))
+    numbers = b"".join(number.to_bytes(8, "little") for number in (10, len(payload)))
     assert data[:56] == b"VDLA-MOD" + numbers + hashlib.sha256(payload).digest()
     assert members(data)[MANIFEST].startswith(b'{\n "name": "')
 

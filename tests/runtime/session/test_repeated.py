@@ -1,10 +1,12 @@
 """Runs on several samples: outputs are joined where the samples stood, host times are means, launches once."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from vdla.runtime.module.plan import State, Value
 from vdla.runtime.samples import InputError
 from vdla.runtime.samples.fit import Along, Fitted
 from vdla.runtime.session.repeated import joined, run_each
@@ -15,6 +17,7 @@ from vdla.runtime.session.session import Outcome
 class Doubling:
     """A session whose output is twice its input; each run takes a second longer than the run before."""
 
+    plan = SimpleNamespace(states={}, results={"y": Value((1, 2), "float64")})
     seen: list = field(default_factory=list)
 
     def run(self, inputs, progress=None):
@@ -79,3 +82,30 @@ def test_outputs_are_joined_along_a_batch_of_1_and_stacked_otherwise(along, shap
 def test_outputs_of_unlike_shapes_cannot_be_joined():
     with pytest.raises(InputError, match="output y has another shape in each run"):
         joined([{"y": np.zeros(2)}, {"y": np.zeros(3)}], Along.BATCH)
+
+
+@dataclass
+class Counting(Doubling):
+    """A session whose output adds its input to a state."""
+
+    plan = SimpleNamespace(
+        states={"total": State("sum")},
+        inputs={"x": Value((1, 2), "float64"), "total": Value((1, 2), "float64")},
+        results={"y": Value((1, 2), "float64")},
+    )
+
+    def run(self, inputs, progress=None):
+        total = inputs["x"] + inputs["total"]
+        return Outcome({"y": total, "sum": total}, ("launch",), 1.0, (1.0,), 1.0)
+
+
+def test_a_run_hands_its_states_to_the_next():
+    outcome = run_each(Counting(), fitted(Along.BATCH, 1, 2, 3))
+    assert {name: array[:, 0].tolist() for name, array in outcome.outputs.items()} == {"y": [1, 3, 6]}
+    assert outcome.states["total"].tolist() == [[6, 6]]
+
+
+def test_the_first_run_takes_the_states_that_are_given():
+    outcome = run_each(Counting(), fitted(Along.ALONE, 1), states={"total": np.full((1, 2), 9.0)})
+    assert outcome.outputs["y"].tolist() == [[10, 10]]
+    assert outcome.states["total"].tolist() == [[10, 10]]
