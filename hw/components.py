@@ -31,6 +31,7 @@ from vdla.hw.queue import Queue, is_one_lut_ram
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import fetched_layout, has_shadow, lanes, request_layout, shadow
 from vdla.hw.slots import has_source_slots, slot_layout, turns
+from vdla.hw.sources import sources
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import loaded_by, scratchpads_of, unread_by_steps
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
@@ -206,7 +207,7 @@ def _queue_memory(depth: int, bits: int) -> tuple[MemoryShape, ...]:
 def _writes(config: AcceleratorConfig, unit: Unit) -> dict[str, float]:
     """Return what the size of a load engine depends on."""
     memories = loaded_by(unit, config)
-    elements = [config.element_bits(memory) for memory in memories]
+    elements = [each.element_bits(config) for each in sources(config, memories)]
     return {
         "address": config.address_bits,
         "bus": config.bus_bits,

@@ -167,34 +167,37 @@ class StreamMachine:
     ) -> None:
         """Copy a block without its padding; the block of a GATHER begins at any byte."""
         size, low, high = self.config.element_bytes(memory, halvings_of(it)), self.dram.low, self.dram.high
+        bits = self.config.value_bits(memory, halvings_of(it))
         unit, begin = 1 if isinstance(it, isa.Gather) else size, first_byte(it, size)
         end = begin + block.last * unit + size
         if end <= low or begin >= high:
-            constants = self.dram.constant(size, begin + block.source * unit)
-            self._put_bytes(memory, places, constants, self.config.value_bits(memory, halvings_of(it)))
+            self._put_bytes(memory, places, self.dram.constant(size, begin + block.source * unit), bits)
             return
         if begin < low or end > high:
             raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
-        if size != self._element_bytes[memory]:
-            raise ProofError("it reads activations as narrow weights")
         self._stores.compute_before(begin - low, end - low)
         if isinstance(it, isa.Gather):
             lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
-            self._put_activations(memory, places, lanes)
+            self._put_activations(memory, places, lanes, BYTE_BITS)
             return
         rows = (begin - low) // size + block.source
         if memory in COPIED:
             (self.pads.inputs if memory is MemoryType.INP else self.pads.residuals).refer(places, rows)
         else:
-            self._put_activations(memory, places, self.dram.view(size).chosen(rows))
+            self._put_activations(memory, places, self.dram.view(size).chosen(rows), bits)
 
-    def _put_activations(self, memory: MemoryType, places: Indices | slice, lanes: Lanes) -> None:
-        """Write lanes of activations from DRAM into a scratchpad; some memories take constants alone."""
+    def _put_activations(
+        self, memory: MemoryType, places: Indices | slice, lanes: Lanes, value_bits: int
+    ) -> None:
+        """Write lanes of activations from DRAM into a scratchpad; some memories, and weights of fewer bits
+        than a byte, take constants alone."""
         constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
-        if constants is None:
-            self._put_elements(memory, places, lanes)
+        if constants is not None:
+            self._put_bytes(memory, places, constants, value_bits)
+        elif memory is MemoryType.WGT and value_bits < BYTE_BITS:
+            raise ProofError(f"it reads activations as weights of {value_bits} bits")
         else:
-            self._put_bytes(memory, places, constants)
+            self._put_elements(memory, places, lanes)
 
     def _fill(self, memory: MemoryType, places: slice, value: int) -> None:
         """Write padding."""
@@ -223,7 +226,7 @@ class StreamMachine:
         memory: MemoryType,
         places: Indices | slice,
         source: NDArray[np.uint8],
-        value_bits: int = BYTE_BITS,
+        value_bits: int,
     ) -> None:
         """Write constants from DRAM, uint8[n, element bytes], into a scratchpad; weights of `value_bits`."""
         pads = self.pads

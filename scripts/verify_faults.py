@@ -24,6 +24,7 @@ from vdla.compiler.codegen.stream import compile_stream
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, ProgramError
+from vdla.hw.spec.touched import fields_of
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import UOP_TENSOR
 from vdla.sim.decoded import DecodedStream, decode_stream
@@ -124,7 +125,8 @@ def moved(subject: Subject, rng: random.Random) -> Iterator[Subject]:
         if isinstance(item, (isa.Load, isa.Store)) and item.x_size and item.y_size and rng.random() < 0.3:
             memory = MemoryType.ACC if isinstance(item, isa.Store) else item.memory_type
             yield subject.changed(index, sram_base=min(subject.config.depth(memory), 65535))
-            end = len(subject.image) // subject.config.element_bytes(item.memory_type)
+            size = subject.config.element_bytes(item.memory_type, fields_of(item)("halvings"))
+            end = len(subject.image) // size
             if isinstance(item, isa.Store) and item.memory_type == MemoryType.INP:
                 end = subject.config.depth(MemoryType.INP)
             yield subject.changed(index, dram_base=end)

@@ -207,8 +207,10 @@ class InstructionMaker:
         """Return a LOAD that writes a pad register, whatever its other fields say."""
         rng = self._rng
         sizes = {name: rng.choice((0, 1, 15)) for name in ("y_size", "y_pad_0", "y_pad_1", "x_pad_0")}
+        memory = rng.choice(loadable_in(self._config))
         load = isa.Load(
-            memory_type=rng.choice(loadable_in(self._config)),
+            memory_type=memory,
+            halvings=self._halvings(memory),
             sram_base=rng.randrange(1 << self._config.sram_base_bits),
             dram_base=rng.getrandbits(DRAM_BASE_BITS),
             **sizes | self._pad_flags() | {"pad_value": 1},

@@ -272,24 +272,24 @@ def _with_tokens_of(item: isa.Instruction, source: isa.Instruction) -> isa.Instr
     return replace(item, **{name: getattr(source, name) for name in TOKENS})
 
 
-def _tensors_of(plan: Plan, memory: MemoryType) -> list[str]:
-    """Return the weight tensors that LOADs of a memory read."""
-    names: dict[str, None] = {}
+def _tensors_of(plan: Plan, memory: MemoryType) -> dict[str, int]:
+    """Return the weight tensors that LOADs of a memory read, with the bytes of their elements."""
+    names: dict[str, int] = {}
     for stream in plan.streams.values():
         items = instructions_of(stream)
         for name, positions in stream.tensors.items():
             first = items[int(positions[0])] if len(positions) else None
             if name in plan.weights and isinstance(first, isa.Load) and first.memory_type == memory:
-                names[name] = None
-    return list(names)
+                names[name] = plan.config.element_bytes(memory, first.halvings)
+    return names
 
 
 def _swapped(plan: Plan, memory: MemoryType, what: str, rng: Random) -> Change | None:
     """Swap two elements of a memory in a weight tensor."""
-    names, size = _tensors_of(plan, memory), plan.config.element_bytes(memory)
+    names = _tensors_of(plan, memory)
     if not names:
         return None
-    name = rng.choice(names)
+    name, size = rng.choice(list(names.items()))
     blocks = np.ascontiguousarray(plan.weights[name]).reshape(-1).view(np.uint8).reshape(-1, size).copy()
     if len(blocks) < 2:
         return None

@@ -153,7 +153,7 @@ def _with_transfer_at_an_edge(subject: Subject, rng: random.Random) -> Subject:
     index, neighbour = (_often(preferred, list(transfers), rng) for preferred in (gathers, stores))
     rows, item, size = transfers[index], subject.instructions[index], 1
     if not isinstance(item, isa.Gather):
-        size = subject.config.element_bytes(item.memory_type)
+        size = subject.config.element_bytes(item.memory_type, fields_of(item)("halvings"))
     edge = rng.choice((subject.image.size, transfers[neighbour].begin, transfers[neighbour].end))
     moved = edge - rng.choice((rows.begin, rows.end)) + rng.randint(-NEAR_BYTES, NEAR_BYTES)
     return subject.changed(index, dram_base=max(0, item.dram_base + moved // size))

@@ -9,7 +9,7 @@ from streams import configuration, unpack
 from vdla.hw.signatures import kind_layout
 from vdla.hw.spec import codec, isa, units
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.vocabulary import Unit
+from vdla.hw.spec.vocabulary import Extension, Unit
 
 OTHERS = (isa.Gemm(reset=1), isa.Finish(pop_prev=1, push_next=1))
 
@@ -34,6 +34,9 @@ def words(config) -> set[int]:
                 base | 1 << size.start,
                 base | rng.randrange(1, 1 << size.width) << size.start,
             }
+    if config.has(Extension.NARROW_WEIGHTS):
+        start = isa.field_of(isa.Load, "halvings", config).start
+        encodings |= {word | halvings << start for word in encodings for halvings in range(1, 4)}
     return encodings | {5, 6, 7}  # DEPTHWISE and GATHER, where there are any
 
 

@@ -1,6 +1,7 @@
 """Runs inside the simulator: the load unit against a memory in Python and the plain-Python model of LOAD."""
 
 import random
+from dataclasses import replace
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
@@ -91,6 +92,30 @@ GATHERED = (
 """Elements that overlap, touch, leave gaps and stay where they are, from every byte of a beat on."""
 
 
+WIDTHS = (
+    isa.Load(memory_type=WGT, halvings=1, dram_base=77, sram_base=1, y_size=1, x_size=17, x_stride=17),
+    isa.Load(
+        memory_type=WGT, halvings=1, dram_base=5, y_size=4, x_size=3, x_stride=5, x_pad_1=1, push_next=1
+    ),
+    isa.Load(memory_type=INP, halvings=1, dram_base=5, sram_base=3, y_size=1, x_size=4, x_stride=4),
+    isa.Load(memory_type=WGT, sram_base=0x1A5, halvings=1, y_pad_0=1, pad_value=1),
+    isa.Load(memory_type=WGT, halvings=1, sram_base=18, x_size=2, y_pad_0=1, y_pad_1=1, pad_value=1),
+    isa.Load(memory_type=WGT, halvings=1, sram_base=2, x_size=1, y_size=1, x_pad_0=1, pad_minimum=1),
+    isa.Load(memory_type=WGT, dram_base=9, sram_base=6, y_size=2, x_size=2, x_stride=3, pad_value=1),
+    isa.Load(memory_type=WGT, halvings=1, dram_base=200, sram_base=22, y_size=5, x_size=1, x_stride=1),
+)
+"""LOADs of weights of half the width, among others."""
+
+
+def narrow(config) -> tuple[isa.Load, ...]:
+    """Return WIDTHS with every width that weights can have in DRAM instead of the half."""
+    return tuple(
+        replace(load, halvings=load.halvings * halvings)
+        for halvings in config.halvings(WGT)[1:]
+        for load in WIDTHS
+    )
+
+
 def inputs() -> tuple[str, ...]:
     """Return the inputs of the unit."""
     fed = ("fed__next", "fed__enable", "fed__address", "fed__data")
@@ -111,6 +136,7 @@ async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
 async def test_scratchpads_hold_what_the_loads_say(dut, share):
     has = configuration().has
     loads = LOADS + VALUED * has(Extension.PAD_VALUE) + GATHERED * has(Extension.GATHER)
+    loads += narrow(configuration())
     config, pads, pushes, requests, busy = configuration(), {}, [], [], []
     await start(dut, *inputs())
     dut.pop_next__available.value = dut.push_next__room.value = 1

@@ -229,6 +229,7 @@ UNITS = {
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),
     "classify sliding": (Classifier, SLIDING),
+    "classify narrow weights": (Classifier, SLIDING.with_changes(wgt_bits=4)),
     "classify plain": (Classifier, PLAIN.with_changes(alu_opcodes="MAX")),
     "dispatch": (Dispatch, TINY),
     "control": (lambda config: RunControl(), TINY),

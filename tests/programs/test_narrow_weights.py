@@ -130,16 +130,15 @@ def test_the_pad_register_is_wrapped_to_the_width_in_dram(halvings, value):
     assert NARROW.pad_value(MemoryType.WGT, 0x36, halvings) == value
 
 
-def test_narrow_weights_are_loaded_at_the_rate_of_their_bytes():
-    long = {"x_size": 240, "x_stride": 240, "dram_base": DATA // 4}
-    beats = {}
-    for halvings in (0, 1, 2):
-        program = program_of(NARROW, [load(halvings, **long)] * 4)
-        result, _ = program.run_on(device("cycle", NARROW))
-        beats[halvings] = result.counters["WGT_READ_BEATS"]
-        cycles = result.cycles
-    assert beats[0] - beats[1] == 2 * (beats[1] - beats[2]) == 4 * 240
-    assert cycles
+@pytest.mark.parametrize(("halvings", "beats"), [(0, 2), (1, 1), (2, 1 / 2)])
+def test_a_beat_is_taken_a_cycle_and_an_element_is_written_a_cycle(halvings, beats):
+    """An element of `beats`: a longer LOAD takes as many more beats, and as many more cycles or one."""
+    short, long = (
+        program_of(NARROW, [load(halvings, x_size=size, x_stride=size)]).run_on(device("cycle", NARROW))[0]
+        for size in (40, 240)
+    )
+    assert long.counters["WGT_BEATS"] - short.counters["WGT_BEATS"] == 200 * beats
+    assert long.cycles - short.cycles == 200 * max(1, beats)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from generators.programs import IMAGE_BYTES, Program, random_config, random_program
 
-from tests.programs import test_cases, test_depthwise, test_feedback, test_gather
+from tests.programs import test_cases, test_depthwise, test_feedback, test_gather, test_narrow_weights
 from tests.programs.model import Model
 from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
@@ -67,6 +67,26 @@ def test_gather_gives_the_bytes_of_the_model(name):
         if is_covered(config):
             program = test_gather.program_of(config, test_gather.CASES[name])
             np.testing.assert_array_equal(run(program), expected(program), err_msg=config.name)
+
+
+@pytest.mark.parametrize("name", test_narrow_weights.CASES)
+def test_narrow_weights_that_are_constants_give_the_bytes_of_the_model(name):
+    """Either DRAM as a whole is activations that are constants, or only from the results on."""
+    for config in filter(is_covered, test_narrow_weights.CONFIGS):
+        for case in test_narrow_weights.widths(config, test_narrow_weights.CASES[name]):
+            program = test_narrow_weights.program_of(config, case)
+            np.testing.assert_array_equal(run(program), expected(program), err_msg=config.name)
+            check_run(config, program.image, test_narrow_weights.RESULT, list(program.instructions))
+
+
+@pytest.mark.parametrize(("halvings", "bits"), [(1, 4), (2, 2)])
+def test_narrow_weights_that_vary_are_refused(halvings, bits):
+    config, domain = test_narrow_weights.NARROW, Domain(1)
+    word = codec.encode(test_narrow_weights.load(halvings, x_size=3), config)
+    stream = np.frombuffer(word.to_bytes(config.instruction_bytes, "little"), np.uint8)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, IMAGE_BYTES, 256, spare_bytes(config))
+    with pytest.raises(ProofError, match=f"it reads activations as weights of {bits} bits"):
+        StreamMachine(config, domain, dram).run(decode_stream(stream, config), range(1))
 
 
 @pytest.mark.parametrize("config", test_feedback.CONFIGS, ids=test_feedback.IDS)

@@ -8,7 +8,7 @@ from vdla.hw.spec import codec, isa, units
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import EncodingError, ProgramError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.sim import decoded as decoded_module
 from vdla.sim.decoded import decode_stream, slots
 
@@ -19,6 +19,8 @@ CONFIGS = (
     TINY,
     CONFIG,
     TINY.with_changes(alu_opcodes=("MIN", "SHR")),
+    TINY.with_changes(name="every extension", extensions=tuple(Extension)),
+    TINY.with_changes(name="narrow of 4 bits", wgt_bits=4, extensions=tuple(Extension)),
     VTA.with_changes(batch=2, uop_buffer_bytes=1 << 14, wgt_buffer_bytes=1 << 17),
 )
 

@@ -133,9 +133,17 @@ def test_memories_are_named_in_program_order():
 
 def test_elements_have_their_bytes_in_dram():
     uneven = CONFIG.with_changes(batch=2, wgt_bits=4, acc_buffer_bytes=512, wgt_buffer_bytes=128)
-    sizes = dict(zip(MemoryType, element_bytes(uneven).tolist(), strict=True))
+    memories, fields = np.arange(len(MemoryType)), {"halvings": np.zeros(len(MemoryType), int)}.__getitem__
+    sizes = dict(zip(MemoryType, element_bytes(memories, fields, uneven).tolist(), strict=True))
     assert sizes == {UOP: 4, WGT: 8, INP: 8, MemoryType.ACC: 32, OUT: 8} | {
         MemoryType.ACC_8BIT: 8,
         MemoryType.TABLE: 4,
         MemoryType.RES: 8,
     }
+
+
+def test_only_weights_are_narrower_in_dram_by_the_halvings_of_their_loads():
+    memories, halvings = np.array([WGT, WGT, WGT, INP, UOP]), np.array([0, 1, 2, 2, 1])
+    sizes = element_bytes(memories, {"halvings": halvings}.__getitem__, EVERYTHING)
+    wide = EVERYTHING.element_bytes(WGT)
+    assert sizes.tolist() == [wide, wide // 2, wide // 4, EVERYTHING.element_bytes(INP), 4]

@@ -166,6 +166,51 @@ def test_a_store_into_another_memory_is_refused(item, config, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize(
+    ("memory", "halvings", "changes", "message"),
+    [
+        ("WGT", 2, {}, ""),
+        ("INP", 3, {}, ""),
+        (
+            "WGT",
+            3,
+            {},
+            "LOAD.halvings = 3 leaves less than the narrowest weight, or less than a byte of an element; 0, 1, 2 "
+            "can be used",
+        ),
+        (
+            "WGT",
+            2,
+            {"wgt_bits": 4},
+            "LOAD.halvings = 2 leaves less than the narrowest weight, or less than a byte of an element; 0, 1 "
+            "can be used",
+        ),
+        (
+            "WGT",
+            1,
+            {"wgt_bits": 2},
+            "LOAD.halvings = 1 needs the extension 'narrow_weights', which has no effect with weights of 2 bits "
+            "in elements of 64 bytes",
+        ),
+        (
+            "WGT",
+            1,
+            {"extensions": ()},
+            "LOAD.halvings = 1 needs the extension 'narrow_weights', which this configuration has switched off",
+        ),
+    ],
+)
+def test_weights_that_would_be_too_narrow_are_refused(memory, halvings, changes, message):
+    config = DEFAULT.with_changes(**{"extensions": tuple(Extension), **changes})
+    load = isa.Load(memory_type=isa.MemoryType[memory], halvings=halvings)
+    if message:
+        with pytest.raises(EncodingError) as caught:
+            codec.decode(codec.encode(load, config), config)
+        assert str(caught.value) == message
+    else:
+        assert codec.decode(codec.encode(load, config), config) == load
+
+
 def test_fields_of_extensions_stand_in_free_bits():
     assert codec.encode(isa.Load(pad_minimum=1), DEFAULT) == 1 << 58
     assert codec.encode(isa.Load(pad_value=1), DEFAULT) == 1 << 59
@@ -215,8 +260,8 @@ def test_a_gather_has_the_fields_of_a_load_at_the_same_places_and_its_step_in_th
     )
     step = gather.pop("step")
     assert step == (load.pop("x_pad_0")[0], load.pop("x_pad_1")[1])
-    assert "beside" in load, "only LOADs of accumulators run beside steps"
-    assert gather == {name: place for name, place in load.items() if name != "beside"}
+    only = {"beside", "halvings"}  # only LOADs of accumulators run beside steps, and only weights are narrow
+    assert gather == {name: place for name, place in load.items() if name not in only}
 
 
 def test_memories_of_extensions_are_there_where_the_extension_is():

@@ -45,7 +45,7 @@ REFUSED = [
     (
         {"extensions": ("warp",)},
         "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise, "
-        "table, residual, gather, acc_halves, feedback, depthwise_rows",
+        "table, residual, gather, acc_halves, feedback, depthwise_rows, narrow_weights",
     ),
     (
         {"block_in": 2, "inp_buffer_bytes": 1 << 23},
@@ -430,6 +430,30 @@ def test_an_array_sums_the_largest_window_that_it_has_inputs_for(changes, window
     assert config.has(Extension.DEPTHWISE_ROWS) == (window.rows > 1)
     assert config.operand_stages == config.gemm_stages + (window.rows > 1)
     assert window.inputs <= config.block_in
+
+
+@pytest.mark.parametrize(
+    ("wgt_bits", "block_in", "block_out", "most"),
+    [(8, 16, 16, 2), (4, 16, 16, 1), (2, 16, 16, 0), (8, 1, 1, 0), (8, 2, 1, 1), (4, 2, 2, 1), (8, 2, 2, 2)],
+)
+def test_weights_are_halved_down_to_two_bits_and_elements_down_to_a_byte(wgt_bits, block_in, block_out, most):
+    changes = {"wgt_bits": wgt_bits, "block_in": block_in, "block_out": block_out}
+    plain = DEFAULT.with_changes(**changes)
+    config = plain.with_changes(extensions=(*plain.extensions, Extension.NARROW_WEIGHTS))
+    assert config.has(Extension.NARROW_WEIGHTS) == (most > 0)
+    assert (config.digest == plain.digest) == (most == 0)
+    assert config.halvings(MemoryType.WGT) == range(most + 1)
+    assert config.halvings(MemoryType.INP) == plain.halvings(MemoryType.WGT) == range(1)
+    for halvings in config.halvings(MemoryType.WGT):
+        bits = wgt_bits // 2**halvings
+        assert config.value_bits(MemoryType.WGT, halvings) == bits
+        assert config.element_bytes(MemoryType.WGT, halvings) == block_in * block_out * bits // 8 > 0
+        assert config.least_value(MemoryType.WGT, halvings) == -(2 ** (bits - 1))
+    assert config.element_bytes(MemoryType.INP, 1) == config.element_bytes(MemoryType.INP)
+
+
+def test_no_preset_has_narrow_weights():
+    assert not any(config.has(Extension.NARROW_WEIGHTS) for config in PRESETS.values())
 
 
 @pytest.mark.parametrize(("block_in", "block_out", "has"), [(4, 4, True), (1, 1, True), (8, 16, False)])

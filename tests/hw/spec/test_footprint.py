@@ -69,7 +69,7 @@ def declared(instruction, uops, config):
         bases = [getattr(uop, access.uop_field) for uop in uops] if access.uop_field else (0,)
         memory, indices = MemoryType(named(access, fields)), list(elements(access, fields, bases))
         assert (min(indices), max(indices) + 1) == extent(access, fields, (min(bases), max(bases)))
-        size = config.element_bytes(memory)
+        size = config.element_bytes(memory, fields("halvings"))
         unit = 1 if access.in_bytes else size
         keys = (
             {(DRAM, byte) for first in set(indices) for byte in range(first * unit, first * unit + size)}

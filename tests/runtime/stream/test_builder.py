@@ -271,6 +271,11 @@ RECORDED = {
         isa.Load,
         {"memory_type": WGT, "sram_base": 5, "dram_base": 6, **SIZE},
     ),
+    "a load of narrow weights": (
+        lambda builder: builder.load(WGT, 5, "x", 6, ROWS, halvings=2),
+        isa.Load,
+        {"memory_type": WGT, "sram_base": 5, "dram_base": 6, **SIZE, "halvings": 2},
+    ),
     "a padded load": (
         lambda builder: builder.load(INP, 5, "x", 6, PADDED, pad_minimum=True),
         isa.Load,
@@ -372,6 +377,41 @@ def test_addresses_count_elements_of_their_memory(memory):
     for address in (0, 5 * size, size << 16):
         program = decode_stream(stream.relocated({"x": address}), WHOLE)
         assert max(program.fields(isa.Load)("dram_base")) == 3 + address // size
+
+
+@pytest.mark.parametrize("halvings", [0, 1, 2])
+def test_addresses_of_narrow_weights_count_narrow_elements(halvings):
+    builder = StreamBuilder(WHOLE)
+    builder.load(WGT, 0, "x", 3, Rows(1, 1, 1), halvings=halvings)
+    builder.load(INP, 0, "y", 3, Rows(1, 1, 1))
+    stream, size = builder.finish(), WHOLE.element_bytes(WGT) >> halvings
+    for address in (0, 5 * size, size << 16):
+        program = decode_stream(stream.relocated({"x": address, "y": 64}), WHOLE)
+        loads = program.fields(isa.Load)
+        places = dict(zip(loads("memory_type").tolist(), loads("dram_base").tolist(), strict=True))
+        assert places[WGT] == 3 + address // size
+        assert places[INP] == 3 + 64 // WHOLE.element_bytes(INP)
+
+
+@pytest.mark.parametrize(
+    ("memory", "halvings", "changes", "message"),
+    [
+        (INP, 1, {}, "a LOAD of INP has halvings = 1, outside 0..0"),
+        (WGT, 2, {"wgt_bits": 4}, "a LOAD of WGT has halvings = 2, outside 0..1"),
+        (
+            WGT,
+            1,
+            {"extensions": ()},
+            "a LOAD with halvings = 1 needs the extension 'narrow_weights', which this configuration has "
+            "switched off",
+        ),
+    ],
+)
+def test_halvings_that_a_load_cannot_have_are_refused(memory, halvings, changes, message):
+    builder = StreamBuilder(WHOLE.with_changes(**changes))
+    with pytest.raises(EncodingError) as caught:
+        builder.load(memory, 0, "x", 0, Rows(1, 1, 1), halvings=halvings)
+    assert str(caught.value) == message
 
 
 def test_addresses_of_gathers_count_bytes_and_those_of_stores_outputs():

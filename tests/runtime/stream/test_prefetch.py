@@ -8,28 +8,30 @@ import pytest
 from tests.runtime.stream.recorded import instructions
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.prefetch import PIECE_CYCLES, Schedule, prefetch
 from vdla.runtime.stream.weight_moves import MARGIN_CYCLES
 from vdla.runtime.stream.weights import weights_of
 
 INP, WGT = MemoryType.INP, MemoryType.WGT
+NARROW = TINY.with_changes(extensions=(Extension.NARROW_WEIGHTS,))
 ELEMENT_CYCLES = TINY.element_bytes(WGT) // (TINY.bus_bits // 8)
 PIECE = PIECE_CYCLES // ELEMENT_CYCLES  # elements
 LATENCY = 64
 STALL = 10_000  # cycles that the LOAD of inputs waits
 
 
-def recorded(*, place: int = 64, size: int = 8, after_store: bool = False, pads: int = 0):
+def recorded(*, place: int = 64, size: int = 8, after_store: bool = False, pads: int = 0, halvings: int = 0):
     """Record two layers of a GEMM each. The second loads inputs and then weights.
 
     Args:
         place, size: of the second layer's weights.
         after_store: a STORE writes the second layer's weights.
         pads: elements of padding before the second layer's weights.
+        halvings: of the width of the second layer's weights.
     """
-    builder = StreamBuilder(TINY)
+    builder = StreamBuilder(NARROW)
     builder.label("first")
     builder.load(INP, 0, "x", 0, Rows(1, 4, 4))
     builder.load(WGT, 0, "w0", 0, Rows(1, 8, 8))
@@ -37,7 +39,7 @@ def recorded(*, place: int = 64, size: int = 8, after_store: bool = False, pads:
     builder.store(0, "w1" if after_store else "y", 0, Rows(1, 1, 1))
     builder.label("second")
     builder.load(INP, 4, "y", 0, Rows(1, 4, 4))
-    builder.load(WGT, place, "w1", 0, Rows(1, size, size, x_pads=(pads, 0)))
+    builder.load(WGT, place, "w1", 0, Rows(1, size, size, x_pads=(pads, 0)), halvings=halvings)
     builder.gemm(((0, 4, place),), Loop(), Loop(size, wgt=1))
     builder.finish()
     return builder
@@ -61,7 +63,7 @@ def schedule_of(builder, *, waiting=(4,), bus=((0, 1),)) -> Schedule:
 
 
 def moved_of(builder, schedule, *, renames: bool = True) -> StreamBuilder | None:
-    return prefetch(builder, weights_of(builder.record, TINY), schedule, renames=renames)
+    return prefetch(builder, weights_of(builder.record, builder.config), schedule, renames=renames)
 
 
 def loads(builder) -> list[tuple[int, int, int]]:
@@ -145,6 +147,19 @@ def test_no_more_moves_than_the_bus_can_carry():
     end = 60 + STALL  # of the wait of the sixth instruction
     moved = moved_of(builder, schedule_of(builder, bus=((0, end + LATENCY - idle),)))
     assert loads(moved)[2:] == [(WGT, 64, 2 * PIECE), (INP, 4, 4), (WGT, 64 + 2 * PIECE, 2 * PIECE)]
+
+
+@pytest.mark.parametrize("halvings", [0, 1, 2])
+def test_pieces_of_narrow_weights_have_more_elements_and_the_bus_carries_more_of_them(halvings):
+    piece = PIECE << halvings
+    builder = recorded(size=4 * piece, place=0, halvings=halvings)
+    idle = MARGIN_CYCLES + 2 * PIECE * ELEMENT_CYCLES + 1
+    bus = ((0, 60 + STALL + LATENCY - idle),)
+    moved = moved_of(builder, schedule_of(builder, bus=bus), renames=False)
+    assert loads(moved)[2:] == [(WGT, 0, 2 * piece), (INP, 4, 4), (WGT, 2 * piece, 2 * piece)]
+    rows = [each.row for each in instructions(moved.record) if each.form is isa.Load and each.row[0] == WGT]
+    assert [row[-1] for row in rows] == [0, halvings, halvings]
+    assert [row[2] for row in rows] == [0, 0, 2 * piece]
 
 
 def test_nothing_moves_where_the_bus_is_busy_or_nothing_stalls():

@@ -7,17 +7,18 @@ from hypothesis import strategies as st
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.repeats import without_repeats
 
 INP, WGT, UOP = MemoryType.INP, MemoryType.WGT, MemoryType.UOP
 ROW = Rows(1, 4, 4)
+NARROW = DEFAULT.with_changes(extensions=tuple(Extension))
 
 
-def load(memory=INP, place=0, tensor="x", element=0, rows=ROW):
-    return lambda builder: builder.load(memory, place, tensor, element, rows)
+def load(memory=INP, place=0, tensor="x", element=0, rows=ROW, halvings=0):
+    return lambda builder: builder.load(memory, place, tensor, element, rows, halvings=halvings)
 
 
 def store(tensor):
@@ -44,6 +45,8 @@ CASES = {
     "two LOADs as one": ([load(), load(place=4, element=4), load(rows=Rows(2, 4, 4))], [2]),
     "rows of another shape": ([load(rows=Rows(2, 2, 5)), load(rows=Rows(2, 2, 5)), load()], [1]),
     "weights": ([load(WGT), load(WGT)], [1]),
+    "narrow weights": ([load(WGT, halvings=1), load(WGT, halvings=1)], [1]),
+    "weights of other widths": ([load(WGT), load(WGT, halvings=1), load(WGT, halvings=2), load(WGT)], []),
     "inputs and weights": ([load(INP), load(WGT)], []),
     "another element": ([load(), load(element=1)], []),
     "another place": ([load(), load(place=4)], []),
@@ -65,10 +68,10 @@ CASES = {
 def test_which_loads_are_left_out(title):
     """The expected numbers count LOADs of inputs, weights and micro-ops."""
     actions, expected = CASES[title]
-    builder = StreamBuilder(DEFAULT)
+    builder = StreamBuilder(NARROW)
     for action in actions:
         action(builder)
-    edit = without_repeats(builder.record, DEFAULT)
+    edit = without_repeats(builder.record, NARROW)
     loads = builder.record.table(isa.Load)[0].tolist()
     assert [loads.index(number) for number in (edit.dropped if edit else ())] == expected
 
