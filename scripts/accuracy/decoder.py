@@ -1,10 +1,10 @@
 """A decoder as in Llama: the layers that are trained on windows of text.
 
-A block adds attention, then a SwiGLU, to the rows; each takes rows that RMSNorm has normalised. Queries and keys
-carry rotary position embeddings. Each key-value head serves several query heads.
+A block adds attention, then a SwiGLU, to the rows. Each of the two takes rows that RMSNorm has normalised.
+Queries and keys carry rotary position embeddings. Each key-value head serves several query heads.
 
-Sources: Vaswani et al., Attention is all you need, NeurIPS 2017, section 3.2; Zhang and Sennrich, Root mean square
-layer normalization, NeurIPS 2019; Su et al., RoFormer, arXiv:2104.09864; Shazeer, GLU variants improve
+Sources: Vaswani et al., Attention is all you need, NeurIPS 2017, section 3.2; Zhang and Sennrich, Root mean
+square layer normalization, NeurIPS 2019; Su et al., RoFormer, arXiv:2104.09864; Shazeer, GLU variants improve
 transformer, arXiv:2002.05202; Ainslie et al., GQA, EMNLP 2023.
 """
 
@@ -28,7 +28,7 @@ from accuracy.layers import Trainable, Weights, normal
 
 EPSILON = 1e-5  # added to mean squares
 MASKED = -1e4  # added to scores of places that are not valid; their softmax is 0
-SLOWEST = 1000.0  # the slowest angle turns by 1 / SLOWEST at a position, nearly
+BASE = 1000.0  # of the rotary angles: the slowest turns by nearly 1 / BASE from a position to the next
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Sizes:
 
     def angles(self) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and sines of the rotary angles, float32[positions, head_size] each."""
-        speeds = SLOWEST ** -(np.arange(0, self.head_size, 2) / self.head_size)
+        speeds = BASE ** -(np.arange(0, self.head_size, 2) / self.head_size)
         angles = np.tile(np.outer(np.arange(self.positions), speeds), 2)
         return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
@@ -98,9 +98,14 @@ class Block:
     sizes: Sizes
 
     def initial(self, random: np.random.Generator) -> Weights:
-        """Return the weights, float32: a scale [width]; matrices for queries [width, query_heads * head_size],
-        keys and values [width, heads * head_size], and results [query_heads * head_size, width]; a scale
-        [width]; two matrices [width, hidden], of which the first gates the second, and one [hidden, width]."""
+        """Return the weights, float32.
+
+        Returns:
+            of attention: a scale [width]; matrices for queries [width, query_heads * head_size], for keys and
+            values [width, heads * head_size], and for results [query_heads * head_size, width].
+            of SwiGLU: a scale [width]; two matrices [width, hidden], of which the first gates the second; a
+            matrix [hidden, width].
+        """
         sizes = self.sizes
         width, hidden = sizes.width, sizes.hidden
         queries, keys = sizes.query_heads * sizes.head_size, sizes.heads * sizes.head_size
@@ -112,7 +117,14 @@ class Block:
         terms = 2 * sizes.blocks  # that are added to the rows
         attention = [matrix(width, outputs) for outputs in (queries, keys, keys)]
         gated = [matrix(width, hidden) for _ in range(2)]
-        return (ones, *attention, matrix(queries, width, terms), ones.copy(), *gated, matrix(hidden, width, terms))
+        return (
+            ones,
+            *attention,
+            matrix(queries, width, terms),
+            ones.copy(),
+            *gated,
+            matrix(hidden, width, terms),
+        )
 
     def apply(self, weights: Sequence[Variable], data: Rows) -> Rows:
         """Return the rows with what the block adds."""
@@ -141,7 +153,8 @@ class Block:
         queries = rotated(transpose(reshape(query, *by_head), (1, 2, 3, 0, 4)), cosines, sines)
         queries = reshape(queries, -1, sizes.heads, group * length, sizes.head_size)
         keys, values = (
-            transpose(reshape(each, length, -1, sizes.heads, sizes.head_size), (1, 2, 0, 3)) for each in (key, value)
+            transpose(reshape(each, length, -1, sizes.heads, sizes.head_size), (1, 2, 0, 3))
+            for each in (key, value)
         )
         scores = products(queries, transpose(rotated(keys, cosines, sines), (0, 1, 3, 2)))
         weights = softmax(scores, sizes.head_size**-0.5, np.tile(causal(length, sizes.context), (group, 1)))
@@ -166,7 +179,9 @@ class Scores:
 
 
 def causal(length: int, context: int) -> np.ndarray:
-    """Return the mask of attention, float32[length, length]: a row attends to itself and the `context - 1` rows
-    before it."""
+    """Return the mask of attention, float32[length, length].
+
+    A row attends to itself and the `context - 1` rows before it.
+    """
     distance = np.subtract.outer(np.arange(length), np.arange(length))
     return np.where((distance >= 0) & (distance < context), 0, MASKED).astype(np.float32)

@@ -1,7 +1,7 @@
 """A decoder as an ONNX model of one step, with the keys and values of earlier steps as its state.
 
-The operators are those that torch exports for a Llama: RMSNorm in pieces, rotary embeddings as Slice, Neg, Concat
-and Mul, and attention as two batched products for each block.
+The operators are those that torch exports for a Llama: RMSNorm in pieces, and rotary embeddings as Slice, Neg,
+Concat and Mul. Attention is two batched products for each block.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,12 @@ from accuracy.layers import Weights
 
 @dataclass(frozen=True)
 class Places:
-    """Names of what all blocks take: `mask`, float32[1, 1, 1, context], is added to scores; `cosines` and `sines`,
-    float32[1, 1, 1, head_size], are of the position."""
+    """Names of the values of a position that all blocks take.
+
+    Attributes:
+        mask: float32[1, 1, 1, context], which is added to scores.
+        cosines, sines: of the rotary angles, float32[1, 1, 1, head_size].
+    """
 
     mask: str
     cosines: str
@@ -28,8 +32,8 @@ class Places:
 def step_model(sizes: Sizes, weights: Sequence[Weights]) -> ModelProto:
     """Return the model of one step.
 
-    Its state rolls: the newest key and value come last, and the oldest leave. A step at position p attends to the
-    last p + 1 places, at most `context`. At position 0 it thus ignores what the state holds.
+    Its state rolls: the newest key and value come last, and the oldest leave. A step at position p attends to
+    the last p + 1 places, at most `context`. At position 0 the step thus ignores its state.
 
     Inputs:
         token: int64[1, 1], a symbol.
@@ -50,7 +54,9 @@ def step_model(sizes: Sizes, weights: Sequence[Weights]) -> ModelProto:
         state = (1, sizes.heads, sizes.context, sizes.head_size)
         past = tuple(graph.input(f"past_{part}_{number}", *state) for part in ("key", "value"))
         rows, present = _block(graph, sizes, parts, rows, places, past)
-        outputs |= {f"present_{part}_{number}": name for part, name in zip(("key", "value"), present, strict=True)}
+        outputs |= {
+            f"present_{part}_{number}": name for part, name in zip(("key", "value"), present, strict=True)
+        }
     scale, matrix = scores
     logits = _product(graph, _normalised(graph, rows, scale), matrix)
     return graph.finish(logits=logits, **outputs)

@@ -120,7 +120,7 @@ def softmax(data: Variable, factor: float, mask: np.ndarray) -> Variable:
 
 
 def products(left: Variable, right: Variable) -> Variable:
-    """Return the products of matrices float[..., m, k] and float[..., k, n] with the same leading dimensions."""
+    """Return the products of matrices float[..., m, k] and float[..., k, n]; leading dimensions are equal."""
     return Variable(
         left.value @ right.value,
         (
@@ -159,8 +159,8 @@ def rotated(data: Variable, cosines: np.ndarray, sines: np.ndarray) -> Variable:
         data: float[..., positions, size].
         cosines, sines: of the angles, float[positions, size]; both halves are the same.
 
-    Source: Su et al., RoFormer: Enhanced transformer with rotary position embedding, arXiv:2104.09864, section
-    3.4.2; Llama turns halves, in place of neighbours.
+    Source: Su et al., RoFormer: Enhanced transformer with rotary position embedding, arXiv:2104.09864,
+    section 3.4.2. Llama pairs elements of the two halves, not neighbours.
     """
     value = data.value * cosines + _turned(data.value) * sines
     return Variable(value, ((data, lambda gradient: gradient * cosines - _turned(gradient * sines)),))
