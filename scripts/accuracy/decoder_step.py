@@ -1,7 +1,7 @@
 """A decoder as an ONNX model of one step, with the keys and values of earlier steps as its state.
 
-The operators are those that torch exports for a Llama: RMSNorm in pieces, and rotary embeddings as Slice, Neg,
-Concat and Mul. Attention is two batched products for each block.
+The operators are those that torch exports for a Llama: RMSNorm in pieces, and rotary embeddings as Slice,
+Neg, Concat and Mul. Attention is two batched products for each block.
 """
 
 from collections.abc import Sequence

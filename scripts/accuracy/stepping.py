@@ -1,7 +1,7 @@
 """Running a language model step by step: its perplexity, samples of its inputs, and the text that it writes.
 
-A step is a function of a token and a position. Whoever provides it carries the state from call to call. It may
-thus be a float model under onnxruntime, or a compiled module.
+A step is a function of a token and a position. Whoever provides it carries the state from call to call. It
+may thus be a float model under onnxruntime, or a compiled module.
 """
 
 from collections.abc import Callable, Iterator
