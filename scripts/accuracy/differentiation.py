@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 Pullback = Callable[[np.ndarray], np.ndarray]
+LEAST_EXPONENT = -80.0  # exp(80) is finite in float32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +88,88 @@ def tanh(data: Variable) -> Variable:
 def relu(data: Variable) -> Variable:
     """Return the positive part."""
     return Variable(np.maximum(data.value, 0), ((data, lambda gradient: gradient * (data.value > 0)),))
+
+
+def silu(data: Variable) -> Variable:
+    """Return data / (1 + exp(-data)), the activation of SwiGLU.
+
+    Source: Shazeer, GLU variants improve transformer, arXiv:2002.05202.
+    """
+    gate = 1 / (1 + np.exp(-np.maximum(data.value, LEAST_EXPONENT)))
+    value = data.value * gate
+    return Variable(value, ((data, lambda gradient: gradient * (gate + value * (1 - gate))),))
+
+
+def softmax(data: Variable, factor: float, mask: np.ndarray) -> Variable:
+    """Return the softmax of factor * data + mask along the last dimension.
+
+    Args:
+        data: float[..., rows, columns].
+        factor: of all elements.
+        mask: float[rows, columns].
+    """
+    scores = data.value * factor + mask
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    value = powers / powers.sum(-1, keepdims=True)
+
+    def pullback(gradient: np.ndarray) -> np.ndarray:
+        weighted = gradient * value
+        return np.asarray((weighted - value * weighted.sum(-1, keepdims=True)) * factor)
+
+    return Variable(value, ((data, pullback),))
+
+
+def products(left: Variable, right: Variable) -> Variable:
+    """Return the products of matrices float[..., m, k] and float[..., k, n]; leading dimensions are equal."""
+    return Variable(
+        left.value @ right.value,
+        (
+            (left, lambda gradient: gradient @ right.value.swapaxes(-1, -2)),
+            (right, lambda gradient: left.value.swapaxes(-1, -2) @ gradient),
+        ),
+    )
+
+
+def normalised(data: Variable, scale: Variable, epsilon: float) -> Variable:
+    """Return RMSNorm: rows over the root of their mean square, times a scale.
+
+    Args:
+        data: float[rows, width].
+        scale: float[width].
+        epsilon: added to the mean square.
+
+    Source: Zhang and Sennrich, Root mean square layer normalization, NeurIPS 2019, equation 4.
+    """
+    factors = 1 / np.sqrt(np.square(data.value).mean(-1, keepdims=True) + epsilon)
+    units = data.value * factors
+
+    def by_data(gradient: np.ndarray) -> np.ndarray:
+        scaled = gradient * scale.value
+        return np.asarray(factors * (scaled - units * (scaled * units).mean(-1, keepdims=True)))
+
+    return Variable(
+        units * scale.value, ((data, by_data), (scale, lambda gradient: (gradient * units).sum(0)))
+    )
+
+
+def rotated(data: Variable, cosines: np.ndarray, sines: np.ndarray) -> Variable:
+    """Return rotary position embeddings: element i and element i + size / 2 are turned by an angle.
+
+    Args:
+        data: float[..., positions, size].
+        cosines, sines: of the angles, float[positions, size]; both halves are the same.
+
+    Source: Su et al., RoFormer: Enhanced transformer with rotary position embedding, arXiv:2104.09864,
+    section 3.4.2. Llama pairs elements of the two halves, not neighbours.
+    """
+    value = data.value * cosines + _turned(data.value) * sines
+    return Variable(value, ((data, lambda gradient: gradient * cosines - _turned(gradient * sines)),))
+
+
+def _turned(data: np.ndarray) -> np.ndarray:
+    """Return the last dimension turned by a right angle: the negative upper half, then the lower half."""
+    half = data.shape[-1] // 2
+    return np.concatenate((-data[..., half:], data[..., :half]), -1)
 
 
 def transpose(data: Variable, order: Sequence[int]) -> Variable:

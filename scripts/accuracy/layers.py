@@ -20,8 +20,8 @@ Steps = list[Variable]
 PARTS = 4  # of the weights of a direction
 
 
-class Layer(Protocol):
-    """A layer of a network."""
+class Trainable(Protocol):
+    """A layer of a network that can be trained."""
 
     def initial(self, random: np.random.Generator) -> Weights:
         """Return random weights, float32."""
@@ -30,6 +30,10 @@ class Layer(Protocol):
     def apply(self, weights: Sequence[Variable], data: Any) -> Any:
         """Return the result for a batch."""
         ...
+
+
+class Layer(Trainable, Protocol):
+    """A layer that also has operators of its own in ONNX."""
 
     def add(self, graph: GraphBuilder, weights: Weights, data: str) -> str:
         """Add the operators for a single sample; return the name of the result."""
@@ -48,7 +52,7 @@ class Embedding:
 
     def initial(self, random: np.random.Generator) -> Weights:
         """Return the table, float32[symbols, width]."""
-        return (_normal(random, self.symbols, self.width, deviation=1),)
+        return (normal(random, self.symbols, self.width, deviation=1),)
 
     def apply(self, weights: Sequence[Variable], data: np.ndarray) -> Steps:
         """Return the vectors of the symbols, a step for each column."""
@@ -73,7 +77,7 @@ class Conv:
     def initial(self, random: np.random.Generator) -> Weights:
         """Return weights, float32[channels * kernel * kernel, outputs], and a bias, float32[outputs]."""
         size = self.channels * self.kernel**2
-        weight = _normal(random, size, self.outputs, deviation=np.sqrt(2 / size))
+        weight = normal(random, size, self.outputs, deviation=np.sqrt(2 / size))
         return weight, np.zeros(self.outputs, np.float32)
 
     def apply(self, weights: Sequence[Variable], data: Variable) -> Variable:
@@ -142,7 +146,7 @@ class Dense:
 
     def initial(self, random: np.random.Generator) -> Weights:
         """Return the weights, float32[inputs, outputs], and the bias, float32[outputs]."""
-        weight = _normal(random, self.inputs, self.outputs, deviation=self.inputs**-0.5)
+        weight = normal(random, self.inputs, self.outputs, deviation=self.inputs**-0.5)
         return weight, np.zeros(self.outputs, np.float32)
 
     def apply(self, weights: Sequence[Variable], data: Variable) -> Variable:
@@ -180,7 +184,7 @@ class Recurrent:
         parts: list[np.ndarray] = []
         for _ in range(self.directions):
             parts += [
-                _normal(random, size, biases.size, deviation=(self.inputs + self.units) ** -0.5)
+                normal(random, size, biases.size, deviation=(self.inputs + self.units) ** -0.5)
                 for size in (self.inputs, self.units)
             ]
             parts += [biases, np.zeros_like(biases)]
@@ -246,6 +250,6 @@ def _side_by_side(graph: GraphBuilder, last: str, directions: int) -> str:
     return graph.node("Concat", *states, axis=1) if directions > 1 else states[0]
 
 
-def _normal(random: np.random.Generator, *shape: int, deviation: float) -> np.ndarray:
+def normal(random: np.random.Generator, *shape: int, deviation: float) -> np.ndarray:
     """Return normally distributed weights, float32[shape]."""
     return (random.standard_normal(shape) * deviation).astype(np.float32)

@@ -36,9 +36,9 @@ class GraphBuilder:
         self._weights: list[TensorProto] = []
         self._inputs = []
 
-    def input(self, name: str, *shape: int) -> str:
-        """Declare an input, float32[shape]."""
-        self._inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    def input(self, name: str, *shape: int, element: int = TensorProto.FLOAT) -> str:
+        """Declare an input of a shape, of float32 or another type of elements."""
+        self._inputs.append(helper.make_tensor_value_info(name, element, shape))
         return name
 
     def constant(self, values: np.ndarray) -> str:
