@@ -7,6 +7,7 @@ operator between the moves, for example a scale of 1/sqrt(d), becomes a lookup t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -117,7 +118,7 @@ def _source(at: DefUse, operand: _Operand, size: tuple[int, int], *, turns: bool
         type_ = at.types[name]
         numbers = _moved_numbers(at, steps, np.arange(type_.size).reshape(type_.shape))
         for turned in (False, True)[: 1 + turns]:
-            corners = _parts(numbers.reshape(-1, columns), places, size, type_.shape[-1], turned=turned)
+            corners = _parts(numbers.reshape(-1, columns), places, size, type_.shape, turned=turned)
             if corners is not None:
                 operand = _Operand(name, corners, turned, table)
                 break
@@ -133,26 +134,32 @@ def _moved_numbers(at: DefUse, steps: Sequence[_Move], numbers: np.ndarray) -> n
 
 
 def _parts(
-    numbers: np.ndarray, places: Places, size: tuple[int, int], columns: int, *, turned: bool
+    numbers: np.ndarray, places: Places, size: tuple[int, int], shape: tuple[int, ...], *, turned: bool
 ) -> Places | None:
-    """Return the first row and column of each part in a source matrix; None if a part is no submatrix of it.
+    """Return the first row and column of each part in a source matrix.
+
+    The result is None if a part is no submatrix of the source, or does not have all rows of one of the
+    matrices that are stacked in it. No accelerator reads such parts in place.
 
     Args:
         numbers: int64[rows, columns]: for each element of the tensor with the parts, its number in the
             source.
         places: first row and column of each part in the tensor.
         size: rows and columns of a part.
-        columns: columns of the source.
+        shape: shape of the source; its last dimension is the columns of the matrix.
         turned: the rows of the parts are columns of the source.
     """
-    high, wide = size
+    (high, wide), columns = size, shape[-1]
+    rows = wide if turned else high
+    if prod(shape[:-1]) % rows:
+        return None
     down, across = (1, columns) if turned else (columns, 1)
     steps = np.arange(high)[:, None] * down + np.arange(wide) * across
     corners: list[int] = []
     for row, column in zip(places[::2], places[1::2], strict=True):
         part = numbers[row : row + high, column : column + wide]
         first_row, first_column = divmod(int(part[0, 0]), columns)
-        fits = first_column + (high if turned else wide) <= columns
+        fits = first_row % rows == 0 and first_column + (high if turned else wide) <= columns
         if not fits or not np.array_equal(part, part[0, 0] + steps):
             return None
         corners += [first_row, first_column]
@@ -181,7 +188,7 @@ def _writing(at: DefUse, node: Node) -> Node:
         (name,) = reader.outputs
         there = np.empty_like(numbers.reshape(-1))
         there[numbers.reshape(-1)] = np.arange(numbers.size)
-        corners = _parts(there.reshape(-1, columns), places, (rows, columns), numbers.shape[-1], turned=False)
+        corners = _parts(there.reshape(-1, columns), places, (rows, columns), numbers.shape, turned=False)
         if corners is not None:
             attributes = {**node.attributes, "places": corners, "shape": numbers.shape}
             best = replace(node, outputs=(name,), attributes=attributes)

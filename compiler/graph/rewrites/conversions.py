@@ -266,10 +266,13 @@ def _lines_in(at: DefUse, name: str, rows: np.ndarray) -> _Lines | None:
 
 def _dense_to_convolution(at: Rewriter, node: Node) -> None:
     """A dense layer on a flattened image, or on each line of an image, becomes a convolution whose kernel
-    covers the image or the line, so that the image keeps the layout in which convolutions write it."""
+    covers the image or the line, so that the image keeps the layout in which convolutions write it. Products
+    of activations write rows, which are no image."""
     (matrix, *constants), (out,) = node.inputs, node.outputs
     lines = _lines_of(at, matrix) if at.are_constant(*constants) else None
     if lines is None or set(lines.shape[1:]) == {1}:  # a pixel lies in DRAM as a row does
+        return
+    if at.maker(lines.image, "Int8Products") is not None:
         return
     weights = at.constants[node.inputs[1]]
     kernels = np.ascontiguousarray(weights[lines.columns].T).reshape(-1, *lines.shape)

@@ -57,6 +57,15 @@ CASES = {
         ["Int8Products"],
         {"places": (0, 0, 0, 4), "shape": (5, 8), "b_places": (0, 0, 6, 0), "transposed": 0},
     ),
+    "some rows of a cache, which no accelerator reads in place": (
+        graph_of(
+            "a: int8[1, 2, 2, 4], c: int8[1, 2, 5, 6]",
+            "v: int8[1, 2, 4, 6] = Slice(c, axes=(2,), ends=(5,), starts=(1,), steps=(1,))",
+            f"y: int8[1, 2, 2, 6] = {product('a', 'v', (2, 6, 4), (1, 2, 2, 6))}",
+        ),
+        ["Slice", "Int8Products"],
+        {"b_places": (0, 0, 4, 0)},
+    ),
     "a part of a Split": (
         graph_of(
             "a: int8[5, 6], b: int8[6, 8]",

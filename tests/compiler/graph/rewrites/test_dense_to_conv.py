@@ -137,6 +137,17 @@ def f(x: int8[1, 2, 3, 2]):
     y: int8[3, 1] = Int8MatMul(a, w, p)
     return y
 """,
+    "rows that products of activations write": """\
+def f(a: int8[1, 2, 1, 3], b: int8[1, 2, 3, 2]):
+    q: int64[4, 1] = constant([[0], [30000], [22], [32640]])
+    m: int8[1, 2, 1, 2] = Int8Products(a, b, q, a_places=(0, 0, 1, 0), b_places=(0, 0, 3, 0), \
+places=(0, 0, 1, 0), shape=(1, 2, 1, 2), size=(1, 2, 3), transposed=0, zeros=(0, 0))
+    x: int8[1, 4] = Reshape(m, shape=(1, 4))
+    w: int8[4, 1] = constant([[1], [2], [3], [4]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[1, 1] = Int8MatMul(x, w, p)
+    return y
+""",
     "another order": """\
 def f(x: int8[1, 2, 1, 1]):
     a: int8[1, 1, 1, 2] = Transpose(x, perm=(0, 2, 3, 1))
