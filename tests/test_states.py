@@ -152,7 +152,10 @@ def test_commands_run_a_sequence(module, tmp_path):
     printed = done("compile", tmp_path / "net.onnx", "-o", tmp_path / "net.vdla", *arguments, *states).stdout
     assert "takes token: int64[1, 1]; makes logits: float32[1, 1, 8]\n" in printed
     assert "keeps from run to run past_k: int8[1, 2, 4, 4], past_v: int8[1, 2, 4, 4]\n" in printed
-    assert "state   past_k: int8[1, 2, 4, 4]" in done("inspect", tmp_path / "net.vdla").stdout
+    assert (
+        "state   past_k: int8[1, 2, 4, 4], takes present_k, (value - 0) * 0.0"
+        in done("inspect", tmp_path / "net.vdla").stdout
+    )
     done("run", tmp_path / "net.vdla", "--input", tmp_path / "tokens.npz", "--output", tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as outputs:
         np.testing.assert_array_equal(outputs["logits"].reshape(-1, 1, 8), one_by_one(module, TOKENS))

@@ -12,12 +12,12 @@ from accuracy.training import Network, Schedule, train
 ALPHABET = pages.ALPHABET + "-'"
 SIZES = Sizes(
     symbols=len(ALPHABET),
-    width=128,
-    blocks=4,
+    width=256,
+    blocks=3,
     query_heads=4,
     heads=2,
     head_size=32,
-    hidden=352,
+    hidden=704,
     context=64,
     positions=512,
 )

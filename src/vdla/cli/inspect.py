@@ -31,7 +31,7 @@ def _facts(plan: Plan) -> dict[str, Any]:
         "target_digest": plan.target.digest,
         "inputs": {name: str(value) for name, value in plan.given.items()},
         "outputs": {name: str(value) for name, value in plan.results.items()},
-        "states": {name: str(plan.inputs[name]) for name in plan.states},
+        "states": {name: _state(plan, name) for name in plan.states},
         "streams": {
             name: {"instructions": stream.count, "micro_ops": len(stream.uops)}
             for name, stream in plan.streams.items()
@@ -41,6 +41,13 @@ def _facts(plan: Plan) -> dict[str, Any]:
         "activation_bytes": sum(plan.tensors.values()),
         "dram_bytes": plan.dram_bytes,
     }
+
+
+def _state(plan: Plan, name: str) -> str:
+    """Return the type of a state, the output that it takes, and the numbers that it stands for."""
+    value, state = plan.inputs[name], plan.states[name]
+    meaning = f", (value - {state.zero}) * {state.scale:.6g}" if value.dtype == "int8" else ""
+    return f"{value}, takes {state.output}{meaning}"
 
 
 def _text(plan: Plan) -> str:
