@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measure a small language model on the accelerator: perplexity and tokens per second, by the bits of weights.
+"""Measure a small language model on the accelerator: perplexity and tokens per second, by bits of weights.
 
-Needs the model of scripts/train_language_model.py. The perplexity is that of pages that the model has not seen,
-and stands beside the float model's under onnxruntime. Tokens per second count the cycles of the accelerator, at
-the clock of the target; the host's operators between launches are not in them. The results of every run are
-compared with the graph of integer operators bit for bit, and the first tokens on the functional device, the
-cycle simulator and the RTL with each other.
+Needs the model of scripts/train_language_model.py. The perplexity is that of pages that the model has not
+seen, beside the float model's under onnxruntime. Tokens per second count the cycles of the accelerator, at
+the clock of the target; the host's operators between launches are not in them. The results of the first
+tokens are compared bit for bit with the graph of integer operators, and on the functional device, the cycle
+simulator and the RTL with each other.
 """
 
 import sys
@@ -108,6 +108,11 @@ def measure(module: vdla.Module, text: np.ndarray, tokens: int, show: Callable[[
     return Measured(on_text, cycles, tokens, equal)
 
 
+def shown(bits: int, what: str) -> None:
+    """Show what is measured."""
+    click.echo(f"{bits} bits: {what}", err=True)
+
+
 def cycles_of(module: vdla.Module, beat: int) -> int:
     """Return the cycles of a token, with a memory that takes so many cycles for a beat."""
     cycles = module.rehearse(MemoryParameters(cycles_per_beat=beat)).cycles
@@ -115,24 +120,23 @@ def cycles_of(module: vdla.Module, beat: int) -> int:
     return cycles
 
 
-def row(bits: int, measured: Measured, whole: Measured, floats: float) -> str:
-    """Return a line of the table."""
-    per_token = "".join(
-        f" | {cycles:,} | {TARGET.clock_mhz * 1e6 / cycles:,.0f} | {whole.cycles[beat] / cycles:.2f}"
-        for beat, cycles in measured.cycles.items()
-    )
-    change = 100 * (measured.perplexity / floats - 1)
-    return f"| {bits} | {measured.perplexity:.3f} | {change:+.2f} %{per_token} | {'yes' if measured.equal else 'NO'} |"
-
-
 def heading() -> str:
     """Return the heading of the table."""
-    per_token = "".join(
-        f" | cycles, {TARGET.config.bus_bytes / beat:g} bytes per cycle | tokens per second | speed against 8 bits"
-        for beat in BEATS
+    memories = [f"{TARGET.config.bus_bytes / beat:g} bytes per cycle" for beat in BEATS]
+    columns = f"{'cycles':>11} {'tokens/s':>9} {'speed':>6}"
+    first = f"{'':32}{''.join(f'{memory:>28}' for memory in memories)}"
+    return f"{first}\n{'bits of weights':15} {'perplexity':>16}{columns * len(memories)}  results"
+
+
+def row(bits: int, measured: Measured, whole: Measured, floats: float) -> str:
+    """Return a line of the table."""
+    change = 100 * (measured.perplexity / floats - 1)
+    columns = (
+        f"{cycles:11,} {TARGET.clock_mhz * 1e6 / cycles:9,.0f} {whole.cycles[beat] / cycles:6.2f}"
+        for beat, cycles in measured.cycles.items()
     )
-    line = f"| bits of weights | perplexity | against float{per_token} | results equal |"
-    return f"{line}\n|{'---|' * (line.count('|') - 1)}"
+    is_equal = f"equal for {measured.tokens} tokens" if measured.equal else "DIFFER"
+    return f"{bits:15} {measured.perplexity:7.3f} {change:+6.2f} %{''.join(columns)}  {is_equal}"
 
 
 @click.command(help=__doc__)

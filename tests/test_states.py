@@ -163,3 +163,24 @@ def test_commands_run_a_sequence(module, tmp_path):
         refused("compile", tmp_path / "net.onnx", "-o", tmp_path / "x.vdla", "--state", "past_k")
         == "--state past_k is not of the form PAST=PRESENT"
     )
+
+
+def test_weights_of_few_bits_save_time_with_an_extension(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(decoder().SerializeToString())
+    np.savez(tmp_path / "tokens.npz", token=TOKENS)
+    arguments = (
+        "compile",
+        tmp_path / "net.onnx",
+        "-o",
+        tmp_path / "net.vdla",
+        "--config",
+        "tiny",
+        "--tuned",
+        "none",
+    )
+    arguments += ("--calibrate", tmp_path / "tokens.npz", "--state", "past_*=present_*", "--weight-bits", 4)
+    assert (
+        "--weight-bits 4 saves no time on tiny: it loads weights of 8 bits; --set extensions=+narrow_weights "
+        "lets it load fewer\n"
+    ) in done(*arguments).stderr
+    assert "saves no time" not in done(*arguments, "--set", "extensions=+narrow_weights").stderr

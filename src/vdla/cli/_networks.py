@@ -18,7 +18,7 @@ from vdla.compiler.graph.source import Section
 from vdla.hw.spec.garbage import without_collections
 from vdla.hw.spec.numerics import BYTE_BITS
 from vdla.hw.spec.target import Target
-from vdla.hw.spec.vocabulary import LEAST_WEIGHT_BITS
+from vdla.hw.spec.vocabulary import LEAST_WEIGHT_BITS, Extension
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.samples import InputError
 from vdla.runtime.samples.given import Given, given_of
@@ -324,6 +324,7 @@ def plan_with_progress(model: Path, target: Target, recipe: Recipe, records: Tun
     with status() as say, without_collections():
         compiled = cached_tuned_plan(source, target, records, say)
     _tell_unused(recipe, compiled.plan)
+    _tell_wide(recipe, target)
     return compiled
 
 
@@ -345,7 +346,19 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: Tu
             progress=say,
         )
     _tell_unused(recipe, compiled.plan)
+    _tell_wide(recipe, target)
     return compiled
+
+
+def _tell_wide(recipe: Recipe, target: Target) -> None:
+    """Print that weights of few bits take as many bits in DRAM as others, where that is so."""
+    bits, config = recipe.options.weight_bits, target.config
+    if 2 * bits <= BYTE_BITS and not config.has(Extension.NARROW_WEIGHTS):
+        click.echo(
+            f"--weight-bits {bits} saves no time on {target.name}: it loads weights of {config.wgt_bits} bits; "
+            f"--set extensions=+{Extension.NARROW_WEIGHTS} lets it load fewer",
+            err=True,
+        )
 
 
 def _tell_unused(recipe: Recipe, plan: Plan) -> None:
