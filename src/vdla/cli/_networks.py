@@ -355,8 +355,8 @@ def _tell_wide(recipe: Recipe, target: Target) -> None:
     bits, config = recipe.options.weight_bits, target.config
     if 2 * bits <= BYTE_BITS and not config.has(Extension.NARROW_WEIGHTS):
         click.echo(
-            f"--weight-bits {bits} saves no time on {target.name}: it loads weights of {config.wgt_bits} bits; "
-            f"--set extensions=+{Extension.NARROW_WEIGHTS} lets it load fewer",
+            f"--weight-bits {bits} saves no time on {target.name}: it loads weights of {config.wgt_bits} "
+            f"bits; --set extensions=+{Extension.NARROW_WEIGHTS} lets it load fewer",
             err=True,
         )
 
