@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Train a small language model as in Llama on the pages of docs, and write one decoding step of it as ONNX.
 
-The model predicts characters. Training takes about three minutes on one quiet core. Beside the model, a file with
-inputs of 32 steps on the training pages is written, to quantise the model with. If training is interrupted,
-nothing is written. The weights depend on the pages, and on how a machine rounds.
+The model predicts characters. Training takes about three minutes on one quiet core. Inputs of 32 steps on the
+training pages are written beside the model, to quantise it with. An interrupted training writes nothing. The
+weights depend on the pages, and on how a machine rounds.
 """
 
 import io
