@@ -22,12 +22,12 @@ SIZES = Sizes(
     positions=512,
 )
 WINDOW = 2 * SIZES.context  # characters of a window: rows of its second half attend to whole contexts
-STEPS = 500
+STEPS = 700
 
 
 def schedule(steps: int = STEPS) -> Schedule:
     """Return how the model is trained in so many steps."""
-    return Schedule(steps, batch=16, rate=3e-3, warm_up=min(50, steps // 2), decay=1.0)
+    return Schedule(steps, batch=16, rate=3e-3, warm_up=min(50, steps // 2), decay=2.0)
 
 
 def trained(text: np.ndarray, how: Schedule, report: Callable[[float], None] = lambda loss: None) -> Network:
