@@ -35,7 +35,7 @@ STATES = {"past_*": "present_*"}
 TARGET = Target(DEFAULT.with_changes(extensions=tuple(Extension)))
 BITS = (8, 4, 2)
 BEATS = (1, 2)  # cycles of the memory for a beat of the bus
-ON_RTL = 3  # tokens
+TIMED, FEW = ("cycle", "rtl"), 3  # devices, and the tokens that they compute
 BEGIN, LENGTH, TEMPERATURE = "the compiler ", 120, 0.5
 
 
@@ -101,9 +101,9 @@ def measure(module: vdla.Module, text: np.ndarray, tokens: int, show: Callable[[
     show(f"{tokens} tokens against the graph")
     ours, graphs = all_logits(stepping(module), begin), all_logits(Interpreted(graph_of(module)), begin)
     equal = np.array_equal(ours, graphs)
-    for device in ("cycle", "rtl"):
-        show(f"{ON_RTL} tokens on the device {device}")
-        equal &= np.array_equal(all_logits(stepping(module, device), begin[:ON_RTL]), ours[:ON_RTL])
+    for device in TIMED:
+        show(f"{FEW} tokens on the device {device}")
+        equal &= np.array_equal(all_logits(stepping(module, device), begin[:FEW]), ours[:FEW])
     cycles = {beat: cycles_of(module, beat) for beat in BEATS}
     return Measured(on_text, cycles, tokens, equal)
 
@@ -142,7 +142,7 @@ def row(bits: int, measured: Measured, whole: Measured, floats: float) -> str:
 @click.command(help=__doc__)
 @click.option("--model", type=click.Path(dir_okay=False, path_type=Path), default=MODEL, show_default=True)
 @click.option("--characters", type=click.IntRange(2), default=2000, show_default=True, help="Of unseen text.")
-@click.option("--tokens", type=click.IntRange(ON_RTL), default=200, show_default=True, help="To compare.")
+@click.option("--tokens", type=click.IntRange(FEW), default=200, show_default=True, help="To compare.")
 @click.option("--bits", type=click.IntRange(2, 8), multiple=True, default=BITS, show_default=True)
 @needs("training", "onnxruntime")
 def main(model: Path, characters: int, tokens: int, bits: tuple[int, ...]) -> None:

@@ -101,11 +101,11 @@ def written(step: Step, begin: np.ndarray, length: int, temperature: float, seed
     for place in range(len(begin) + length - 1):
         scores = step(_number(text[place]), _number(place)).reshape(-1).astype(np.float64)
         if place + 1 == len(text):
-            text.append(_drawn(scores, temperature, random))
+            text.append(drawn(scores, temperature, random))
     return np.array(text[len(begin) :])
 
 
-def _drawn(scores: np.ndarray, temperature: float, random: np.random.Generator) -> int:
+def drawn(scores: np.ndarray, temperature: float, random: np.random.Generator) -> int:
     """Return a symbol drawn by its scores, float64[symbols]; at a temperature of 0, the likeliest."""
     if not temperature:
         return int(scores.argmax())
