@@ -203,7 +203,8 @@ def _next_bytes(moves: Moves, at: int) -> int:
 @part
 def _bytes(moves: Moves, piece: int) -> int:
     """Return the bytes of a piece."""
-    return moves.pieces.size[piece] * moves.values.element[moves.pieces.value[piece]]
+    size: int = moves.pieces.size[piece] * moves.values.element[moves.pieces.value[piece]]
+    return size
 
 
 @part

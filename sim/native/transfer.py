@@ -74,7 +74,8 @@ def _emit_load(
         block = e.builder.append_basic_block(memory.name)
         e.builder.position_at_end(block)
         for halvings in reversed(config.halvings(memory)):
-            emitter = InstructionEmitter(module, f"load_{memory.name}_{halvings}", isa.Load, config)
+            name = f"load_{memory.name}_halved_{halvings}" if halvings else f"load_{memory.name}"
+            emitter = InstructionEmitter(module, name, isa.Load, config)
             function = _emit_load_of(emitter, memory, packers.get(memory), halvings)
             if halvings:
                 with e.when(e.builder.icmp_unsigned("==", e.field("halvings"), i64(halvings))):
