@@ -201,8 +201,9 @@ def offloaded(
 def _with_narrow_weights(
     task: ConvolutionTask | TransposedTask, weights: Mapping[str, np.ndarray], config: AcceleratorConfig
 ) -> tuple[ConvolutionTask | TransposedTask, Mapping[str, np.ndarray]]:
-    """Return a task and its weights with the fewest bits of a weight in DRAM, where LOADs decode weights."""
-    if type(task) is not ConvolutionTask:
+    """Return a task and its weights with the fewest bits of a weight in DRAM, where LOADs decode weights. A
+    single block of weights stays as it is."""
+    if type(task) is not ConvolutionTask or task.alike:
         return task, weights
     halvings = halvings_of(weights["W"], config)
     if not halvings:

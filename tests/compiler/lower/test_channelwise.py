@@ -27,6 +27,8 @@ from vdla.runtime.layout import Layout
 from vdla.runtime.requantise import parameter_words
 
 IMAGE, PLANE = (1, 6, 3, 5), (3, 5)
+WHOLE = WIDE_IN.with_changes(extensions=DEFAULT.extensions)
+"""It loads weights of one width."""
 
 
 def shared(size: Convolution, **more) -> ConvolutionTask:
@@ -62,7 +64,7 @@ def test_the_mean_of_planes_is_a_program_of_its_own():
             shared(Convolution(6, 8, 9, 6, PLANE, (2, 3), groups=6)),
         ),
         (IMAGE, {}, PAIRS, shared(Convolution(6, 3, 5, 6, PLANE, groups=6))),
-        (IMAGE, {}, WIDE_IN, ConvolutionTask(Convolution(6, 3, 5, 6, PLANE, groups=6), writes=2)),
+        (IMAGE, {}, WHOLE, ConvolutionTask(Convolution(6, 3, 5, 6, PLANE, groups=6), writes=2)),
     ],
 )
 def test_other_windows_are_depthwise_convolutions_with_one_block_of_weights(shape, window, config, task):
