@@ -101,9 +101,8 @@ def _search(
         for row in range(rows):
             for column in range(columns):
                 place, source = begin[number] + row * columns + column, element + row * stride + column
-                if tensors[place] != tensor or held[place] != versions[tensor]:
-                    same = 0
-                if elements[place] != source or halvings[place] != halved:
+                fits = tensors[place] == tensor and held[place] == versions[tensor]
+                if not fits or elements[place] != source or halvings[place] != halved:
                     same = 0
                 halvings[place] = halved
                 tensors[place], held[place], elements[place] = tensor, versions[tensor], source
