@@ -13,7 +13,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
 
-RTL_CONFIGURATIONS = (0, 2, 3)  # 2 has wide micro-ops and instructions
+RTL_CONFIGURATIONS = (0, 2, 3)  # 2 has wide micro-ops and instructions, 3 has narrow weights
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_cycle_device_agrees_with_the_functional_device(config_seed):
 
 
 def test_configurations_cover_what_they_should():
-    configs = [random_config(seed) for seed in range(200)]
+    configs = [random_config(seed) for seed in range(300)]
     assert {config.batch for config in configs} == {1, 2, 4}
     assert any(config.block_in != config.block_out for config in configs)
     assert any(config.inp_bits == 4 for config in configs)
@@ -71,6 +71,7 @@ def test_configurations_cover_what_they_should():
     assert widths == {(32, 128), (32, 256), (64, 128), (64, 256)}
     assert {config.sram_base_bits > 16 for config in configs} == {True, False}
     assert {config.packed for config in configs} == {0, 18, 25}
+    assert {config.halvings(MemoryType.WGT)[-1] for config in configs} == {0, 1, 2}
     assert {config.requantise_lanes for config in configs} >= {0, 1, 2, 4}
     depths = [config.depth(MemoryType.ACC) for config in configs]
     assert min(depths) <= 16 < 256 <= max(depths)

@@ -204,7 +204,7 @@ def test_a_burst_passes_its_phases_in_order():
 
 
 RTL_PROGRAMS = ("gemm", "conv3x3", "fuzz", "load strided", *STEPPING)
-RTL_SLOW = ("conv1x1 slow", *(f"random {seed}" for seed in (0, 2, 3, 4, 5, 6)))
+RTL_SLOW = ("conv1x1 slow", *(f"random {seed}" for seed in (0, 2, 3, 4, 5)))
 """Programs of different configurations, each of which is built for the RTL first."""
 STREAM_ADDRESS, DRAM_BYTES = 1 << 20, 1 << 27
 CYCLES_BETWEEN = 5  # two readings of a register of the RTL, on average
