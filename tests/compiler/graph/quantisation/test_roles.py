@@ -1,5 +1,6 @@
 """Which operators compute with integers, and which values become int8."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -352,3 +353,23 @@ def looked_at(count, monkeypatch):
 
 def test_visits_grow_linearly_with_the_number_of_nodes(monkeypatch):
     assert looked_at(400, monkeypatch) <= 2.2 * looked_at(200, monkeypatch)
+
+
+STATE = f"""\
+@state("h", "n", 1.0, 0)
+def f(x: float32[1, 4], h: float32[1, 4]):
+    w: float32[4, 4] = constant({np.eye(4).tolist()})
+    a: float32[1, 4] = MatMul(x, w)
+    b: float32[1, 4] = MatMul(h, w)
+    n: float32[1, 4] = Add(a, b)
+    y: float32[1, 4] = MatMul(n, w)
+    return n, y
+"""
+
+
+def test_a_state_and_the_output_that_it_takes_share_a_scale():
+    graph = parse_graph(STATE)
+    leaders = Roles(graph).leaders
+    assert leaders["h"] == leaders["n"]
+    apart = Roles(replace(graph, states={})).leaders
+    assert apart["h"] != apart["n"]
