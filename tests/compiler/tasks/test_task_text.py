@@ -21,6 +21,7 @@ EXAMPLES = [
     ConvolutionTask(CONVOLUTION, Shift(3, rectifies=True), -5, alike=True, reads=2),
     ConvolutionTask(CONVOLUTION, AddingScale(by_channel=False), slides=True),
     GatheredTask(CONVOLUTION, writes=2, step=3, pitch=64),
+    ConvolutionTask(CONVOLUTION, writes=2).narrowed(1),
     TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False), writes=2),
     PoolingTask(POOLING),
     PooledTask(ConvolutionTask(CONVOLUTION), Pooling(16, 8, 8, (2, 2))),

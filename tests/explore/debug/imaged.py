@@ -63,7 +63,7 @@ def _places(instruction, pads: Scratchpads) -> Places:
             uops = pads.uop[min(places) : max(places) + 1]
         where = scratchpad_of(memory)
         if access.in_dram:
-            size, where = config.element_bytes(memory), DRAM
+            size, where = config.element_bytes(memory, fields("halvings")), DRAM
             places = set(_bytes(places, size, access.in_bytes, fields("step") if access.in_bytes else 0))
         reads = access.reads and not any(fields(name) for name in access.fresh)
         for happens, writes in ((reads, False), (access.writes, True)):
