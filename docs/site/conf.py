@@ -20,8 +20,8 @@ from notebooks import kit_digest, with_outputs  # noqa: E402
 
 CONTENTS = {
     "Course": "course/README course/[1-9]*",
-    "Use": "networks from_pytorch operators configuration sweeps tuning reports commands messages "
-    "remote security",
+    "Use": "networks language_models from_pytorch operators configuration sweeps tuning reports commands "
+    "messages remote security",
     "Hardware": "verilog boards board_driver export from_vta isa registers microarchitecture formal",
     "Inside": "compiler schedules simulator debugger debugger_causes proofs",
     "Measurements": "performance area timing",

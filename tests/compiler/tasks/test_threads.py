@@ -25,6 +25,7 @@ OF_THREADS: dict[Task, str] = {
     ConvolutionTask(CONVOLUTION): "Y XL",
     ConvolutionTask(CONVOLUTION, Shift(3)): "Y XL rounded shifted raised lowered",
     GatheredTask(CONVOLUTION, Shift(3), step=3, pitch=64): "Y XL rounded shifted raised lowered",
+    ConvolutionTask(CONVOLUTION, Shift(3)).narrowed(1): "Y XL rounded shifted raised lowered",
     TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False)): "Y XP",
     PoolingTask(POOLING): "XW Y",
     ElementsTask(Elements.ADD, 64, (3, -4)): "AL AS BL BS S",
