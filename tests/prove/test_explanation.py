@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from tests.compiler.network.test_groups import (
     sum_with_an_input_of_the_network,
 )
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network import groups
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
@@ -57,15 +55,6 @@ def compiled(title: str) -> tuple[Plan, Graphs]:
     graph = GRAPHS[title]() if title in GRAPHS else handmade(title)[0]
     plan = plan_of(graph, CONFIGS.get(title, FULL))
     return plan, graphs_for(graph, plan.target)
-
-
-@pytest.fixture
-def chains_pay(monkeypatch):
-    """Let every chain take fewer cycles than its operators."""
-    groups.least_cycles.cache_clear()
-    monkeypatch.setattr(groups, "least_estimate", lambda task, target: inf)
-    yield
-    groups.least_cycles.cache_clear()
 
 
 def instructions(
