@@ -43,7 +43,7 @@ class Classifier(wiring.Component):
                 (word.opcode == isa.Opcode.LOAD) & _among(word.memory_type, loaded_by(Unit.LOAD, self.config))
                 | self._gathers(word)
             ),
-            self.kind.store.eq(word.opcode == isa.Opcode.STORE),
+            self.kind.store.eq(self._stores(word)),
             self.kind.finish.eq(word.opcode == isa.Opcode.FINISH),
             self.kind.invalid.eq(~self._meaningful()),
         ]
@@ -52,6 +52,11 @@ class Classifier(wiring.Component):
     def _gathers(self, word: data.View) -> Value:
         """Build the test whether `word` is a GATHER; the opcode means nothing where there are none."""
         return word.opcode == isa.Opcode.GATHER if self.config.has(Extension.GATHER) else Const(0)
+
+    def _stores(self, word: data.View) -> Value:
+        """Build the test whether the store unit executes `word`."""
+        normalises = [isa.Opcode.NORMALISE] if self.config.has(Extension.NORMALISE) else []
+        return reduce(or_, (word.opcode == opcode for opcode in (isa.Opcode.STORE, *normalises)))
 
     def _meaningful(self) -> Value:
         """Build the test of RESTRICTIONS: whether an instruction means something."""

@@ -25,20 +25,26 @@ from vdla.hw.gemm import registers_after
 from vdla.hw.halves import HALVES, has_halves
 from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
+from vdla.hw.normalise import Normaliser
 from vdla.hw.packing import packing
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue, is_one_lut_ram
+from vdla.hw.row_scale import EXPONENT_BITS
+from vdla.hw.row_statistics import sums_layout
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import fetched_layout, has_shadow, lanes, request_layout, shadow
 from vdla.hw.slots import has_source_slots, slot_layout, turns
 from vdla.hw.sources import sources
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.isa import NORMAL_ROWS
 from vdla.hw.spec.memories import loaded_by, scratchpads_of, unread_by_steps
+from vdla.hw.spec.normalisation import INTERVAL_BITS, MANTISSA_BITS, SUM_BITS
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.timing import (
     BURSTS_FETCHED_AHEAD,
     BURSTS_STORED_AHEAD,
     LOADS_IN_PROGRESS,
+    NORMAL_SETS,
     STORE_READ_STAGES,
     STORE_REQUESTS_AHEAD,
     given_stage,
@@ -115,7 +121,7 @@ def components(config: AcceleratorConfig) -> tuple[Component, ...]:
         _guard(config),
         _sequencer(config),
         _pipeline(config),
-        _store_unit(config),
+        *_store_units(config),
     )
 
 
@@ -330,14 +336,37 @@ def _carry_saved(config: AcceleratorConfig) -> int:
     return sum((2 ** (end - start) - 2) << (levels - end) for start, end in pairwise([*registered, levels]))
 
 
+def _store_units(config: AcceleratorConfig) -> tuple[Component, ...]:
+    """Return the store unit, and apart from it what NORMALISE adds to it."""
+    if not config.has(Extension.NORMALISE):
+        return (_store_unit(config),)
+    others = tuple(other for other in config.extensions if other is not Extension.NORMALISE)
+    return _store_unit(config.with_changes(extensions=others)), _normaliser(config)
+
+
+def _normaliser(config: AcceleratorConfig) -> Component:
+    at_once, values = config.values_per_store_read, config.block_out
+    features = {"lanes": at_once, "choice": (values - at_once) * (MULTIPLIER_BITS + SUM_BITS)}
+    sets = (MULTIPLIER_BITS * values, SUM_BITS * values, EXPONENT_BITS, SUM_BITS, SUM_BITS)
+    memories = (
+        *(MemoryShape(NORMAL_SETS, bits) for bits in sets),
+        MemoryShape(NORMAL_ROWS, BYTE_BITS),
+        MemoryShape(NORMAL_ROWS, _width(sums_layout())),
+        MemoryShape(2 << INTERVAL_BITS, MANTISSA_BITS + INTERVAL_BITS),
+    )
+    return Component("store_unit.normaliser", "normaliser", features, lambda: Normaliser(config), memories)
+
+
 def _store_unit(config: AcceleratorConfig) -> Component:
     requantises = config.has(Extension.REQUANTISE)
     at_once, values = config.values_per_store_read, config.batch * config.block_out
     others = values - at_once
     wide = config.acc_bits > NARROW_MULTIPLIER_BITS
     read_stages = store_read_stages(config.acc_ports, config.operand_stages)
-    depth = BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.extensions, read_stages) - 1
-    ahead = STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
+    depth = (
+        BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.effective_extensions, read_stages) - 1
+    )
+    ahead = STORE_REQUESTS_AHEAD + store_stages(config.effective_extensions) - 1
     features = {
         "requantises": requantises,
         "lanes": requantises * at_once * (config.acc_bits + MULTIPLIER_BITS),

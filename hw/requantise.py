@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from vdla.hw.alu import accumulator_vector
 from vdla.hw.scaling import Limits, choose, clipped, delayed, shifted
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.normalisation import LEFT_OUT_BIT
 from vdla.hw.spec.numerics import BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS
 from vdla.hw.spec.timing import REQUANTISE_STAGES
 from vdla.hw.spec.vocabulary import Extension, Parameter
@@ -37,14 +38,16 @@ ZERO = _Operand(Parameter.SHIFT, BYTE_BITS, BYTE_BITS, True, delay=2, stage=5, n
 GREATEST = _Operand(Parameter.CLIP, BYTE_BITS, BYTE_BITS, True, delay=2, stage=6, neutral=0)
 LEAST = _Operand(Parameter.CLIP, 0, BYTE_BITS, True, delay=3, stage=7, neutral=0)
 OPERANDS = (BIAS, MULTIPLIER, SHIFT, ZERO, GREATEST, LEAST)
+LEFT_OUT = _Operand(Parameter.CLIP, LEFT_OUT_BIT, 1, False, delay=3, stage=7, neutral=0)
+"""Whether statistics leave the value out, where there are statistics."""
 WINDOW_STAGE = SHIFT.stage + 2
 LONGEST_DELAY = max(operand.delay for operand in OPERANDS)
 
 # Parameter `row` comes `row` cycles behind the first of its set and is kept `1 + delay` cycles later. A part
 # that came a cycle before the set must have copied the old number by then.
-assert all(operand.stage <= operand.row + 1 + operand.delay for operand in OPERANDS)
+assert all(operand.stage <= operand.row + 1 + operand.delay for operand in (*OPERANDS, LEFT_OUT))
 # A part that comes a cycle after the parameter copies the new number.
-assert all(operand.stage >= operand.delay for operand in OPERANDS)
+assert all(operand.stage >= operand.delay for operand in (*OPERANDS, LEFT_OUT))
 
 
 def result_bits(config: AcceleratorConfig) -> int:
@@ -66,6 +69,7 @@ class Requantiser(wiring.Component):
         part: if not `keeps`, the part of `element` to turn into outputs.
         scales: requantise by the parameters; else outputs are the low bits.
         outputs: outputs of the part given REQUANTISE_STAGES cycles before, of `result_bits` each.
+        left_out: which of them statistics leave out, where there are statistics.
 
     Timing: one part per cycle, never stalls. A parameter kept in one cycle applies to parts from the next
     cycle on. Parameters that are kept after a part, in the order of `Parameter` and one per cycle, do not
@@ -88,6 +92,7 @@ class Requantiser(wiring.Component):
         self.config = config
         self._lanes = config.values_per_store_read
         self._parts = config.batch * config.block_out // self._lanes
+        self._leaves_out = config.has(Extension.NORMALISE)
         super().__init__(
             {
                 "element": In(accumulator_vector(config)),
@@ -96,6 +101,7 @@ class Requantiser(wiring.Component):
                 "part": In(range(max(self._parts, 2))),
                 "scales": In(1),
                 "outputs": Out(data.ArrayLayout(result_bits(config), self._lanes)),
+                **({"left_out": Out(self._lanes)} if self._leaves_out else {}),
             }
         )
 
@@ -111,6 +117,8 @@ class Requantiser(wiring.Component):
                 m, str(lane), product, self._operand(m, SHIFT, lane), self._scales[WINDOW_STAGE]
             )
             m.d.sync += self.outputs[lane].eq(clipped(m, str(lane), value, rounds, self._limits(m, lane)))
+            if self._leaves_out:
+                m.d.sync += self.left_out[lane].eq(self._operand(m, LEFT_OUT, lane))
         return m
 
     def _limits(self, m: Module, lane: int) -> Limits:
@@ -119,14 +127,16 @@ class Requantiser(wiring.Component):
 
     def _keep(self, m: Module) -> dict[_Operand, list[Signal]]:
         """Keep the parameters that are given; return the operands of every value of an element."""
-        low = Cat(value[: 2 * BYTE_BITS] for value in self.element)
+        operands = (*OPERANDS, LEFT_OUT) if self._leaves_out else OPERANDS
+        low_bits = 2 * BYTE_BITS + self._leaves_out  # of an accumulator, in which the operands stand
+        low = Cat(value[:low_bits] for value in self.element)
         elements = delayed(m, low, LONGEST_DELAY, "element")
         keeps, row = (
             delayed(m, signal, LONGEST_DELAY, name)
             for signal, name in ((self.keeps, "keeps"), (self.row, "row"))
         )
         kept = {}
-        for operand in OPERANDS:
+        for operand in operands:
             width, delay = self._width(operand), operand.delay
             kept[operand] = [
                 Signal(
@@ -136,9 +146,7 @@ class Requantiser(wiring.Component):
             ]
             with m.If(keeps[delay] & (row[delay] == operand.row)):
                 for place, number in enumerate(kept[operand]):
-                    given = (
-                        elements[delay].word_select(place, 2 * BYTE_BITS) if delay else self.element[place]
-                    )
+                    given = elements[delay].word_select(place, low_bits) if delay else self.element[place]
                     m.d.sync += number.eq(given[operand.first :][:width])
         return kept
 

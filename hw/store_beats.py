@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from vdla.hw.signatures import lent_write, request_layout
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Statistic
 from vdla.hw.tables import table_number_bits
 
 
@@ -41,7 +41,9 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
     `empty`: of a STORE that writes nothing. `lane`: place of the outputs in their beat. `part`: place in the
     element that was read. `beat_ends`, `burst_ends`: the read completes a beat, a burst. `scales`: the
     outputs are requantised by parameters. `further`: what is done then, where there are such steps. `feeds`:
-    the outputs go to element `input` of INP, and complete no beat; only where they can.
+    the outputs go to element `input` of INP, and complete no beat; only where they can. `gathers`: the
+    outputs go nowhere, and complete no beat; `normal`: what is said of it as a read of a NORMALISE; only
+    where there are such instructions.
     """
     further = further_layout(config)
     return data.StructLayout(
@@ -59,8 +61,21 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
                 if config.has(Extension.FEEDBACK)
                 else {}
             ),
+            **({"gathers": 1, "normal": normal_layout()} if config.has(Extension.NORMALISE) else {}),
         }
     )
+
+
+def normal_layout() -> data.StructLayout:
+    """What is said of a read as that of a NORMALISE. `valid`: it is. `first`: it is its instruction's first
+    of an element. `anew`: statistics begin with its element."""
+    return data.StructLayout({"valid": 1, "first": 1, "anew": 1})
+
+
+def normal_kind_layout() -> data.StructLayout:
+    """The kind of a NORMALISE: its statistic, and whether it writes outputs. All NORMALISEs whose reads are
+    on their way at a time are of one kind."""
+    return data.StructLayout({"statistic": Statistic, "writes": 1})
 
 
 def further_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -82,7 +97,7 @@ class BeatFormer(wiring.Component):
         outputs: of the read.
         beat: high for a cycle with each beat.
         burst: high for a cycle with the last beat of each burst, for each STORE that writes nothing, and with
-            the last read of each that writes INP.
+            the last read of each that writes INP, and of each NORMALISE that writes nothing.
 
     Timing: a beat and a burst appear in the cycle of the read that completes them. Never stalls.
     """
@@ -133,7 +148,11 @@ class BeatFormer(wiring.Component):
             beat.written.eq(Cat(written[first] for first in range(0, lanes, per_element))),
         ]
         gathers = read.valid & ~read.empty
-        with m.If(gathers & ~read.feeds if self.config.has(Extension.FEEDBACK) else gathers):
+        if self.config.has(Extension.FEEDBACK):
+            gathers &= ~read.feeds
+        if self.config.has(Extension.NORMALISE):
+            gathers &= ~read.gathers
+        with m.If(gathers):
             for lane in range(lanes - 1):
                 with m.If(here[lane]):
                     m.d.sync += held[lane].eq(self.outputs)

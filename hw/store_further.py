@@ -1,6 +1,6 @@
 """What a STORE names for the steps behind requantisation: its table, and its residuals as they are read."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,6 +9,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.hw.store_beats import further_layout
+from vdla.hw.store_words import decode_shared, is_normalise, works_on_powers, writes_normalised
 
 
 def has_further_steps(config: AcceleratorConfig) -> bool:
@@ -23,7 +24,8 @@ class FurtherSteps(wiring.Component):
         config: the accelerator; it has such steps.
 
     Members:
-        instruction: the STORE that begins; its parameters count where `scales`.
+        instruction: the STORE or NORMALISE that begins; its parameters count where `scales`.
+        empty: it writes nothing; only where there are NORMALISEs, whose tables count without parameters, too.
         begins: it begins.
         set_ends: the last parameter of a set is read.
         element_ends: the last part of an element is read.
@@ -41,6 +43,7 @@ class FurtherSteps(wiring.Component):
             {
                 "instruction": In(config.instruction_bits),
                 **{name: In(1) for name in ("begins", "scales", "set_ends", "element_ends")},
+                **({"empty": In(1)} if config.has(Extension.NORMALISE) else {}),
                 "further": Out(further_layout(config)),
                 **{name: Out(1) for name in ("second", "last_set", "beyond")},
             }
@@ -48,7 +51,7 @@ class FurtherSteps(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        store = decode(isa.Store, self.config, self.instruction)
+        store = decode_shared(self.config, self.instruction)
         beyond: list[Value] = []
         m.d.comb += self.last_set.eq(1)
         if self.config.has(Extension.TABLE):
@@ -62,19 +65,29 @@ class FurtherSteps(wiring.Component):
         """Note the table; return whether there is none of that number."""
         further, beyond, number = self.further, Signal(name="beyond_table"), Signal(isa.TABLE_NUMBER_BITS)
         tables = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
-        used = self.scales & (store.table != 0)
+        used = looks_up = self.scales & (store.table != 0)
+        too_large = number >= tables
+        if self.config.has(Extension.NORMALISE):
+            normalises = is_normalise(self.config, self.instruction)
+            used = Mux(normalises, ~self.empty, self.scales) & (store.table != 0)
+            statistic = decode(isa.Normalise, self.config, self.instruction).statistic
+            writes = writes_normalised(self.config, self.instruction)
+            looks_up = used & (~normalises | works_on_powers(statistic, writes))
+            too_large |= normalises & (number == tables - 1)  # a table of powers is as long as two
         m.d.comb += number.eq(store.table - 1)
         with m.If(self.begins):
             m.d.sync += [
-                further.looks_up.eq(used),
+                further.looks_up.eq(looks_up),
                 further.table.eq(number),
-                beyond.eq(used & (number >= tables)),
+                beyond.eq(used & too_large),
             ]
         return beyond
 
     def _residuals(self, m: Module, store: data.View) -> Value:
         """Count the index of the residual; return whether it is past the end."""
         further, used = self.further, self.scales & (store.residual != 0)
+        if self.config.has(Extension.NORMALISE):
+            used &= ~is_normalise(self.config, self.instruction)
         index = Signal(self.config.sram_base_bits + 2, name="residual_index")  # past the end included
         inside = self.config.index_bits(MemoryType.RES)
         m.d.comb += [

@@ -5,10 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from vdla.hw.layouts import decode
+from vdla.hw.normal_issue import NormalIssue
 from vdla.hw.queue import Queue, counted
 from vdla.hw.signatures import has_shadow, instruction_stream, write_stream
-from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import (
     BURSTS_STORED_AHEAD,
@@ -24,17 +23,19 @@ from vdla.hw.store_beats import (
     burst_stream,
     byte_strobe,
     input_port,
+    normal_kind_layout,
     output_beat_layout,
     read_layout,
 )
 from vdla.hw.store_further import FurtherSteps, has_further_steps
 from vdla.hw.store_outputs import OutputPath, accumulator_ports, further_ports, kept_layout
 from vdla.hw.store_walk import RowWalk
+from vdla.hw.store_words import decode_shared, gathers_only, normal_base, writes_normalised
 
 
 class ReadIssue(wiring.Component):
     """Issue the reads of one STORE after another: its parameters first, the residuals' parameters behind the
-    others, then its elements.
+    others, then its elements. A NORMALISE is read like a STORE; its parameters of normalisation are the last.
 
     Parameters:
         config: the accelerator.
@@ -47,22 +48,27 @@ class ReadIssue(wiring.Component):
         address: what is read.
         read: where the outputs of this cycle's read go; `valid` for elements only.
         kept: what this cycle's read brings.
-        ends_burst: this cycle's read is the last of a burst, or of a STORE that writes nothing or INP.
-        burst: high for a cycle with each burst, in the cycle after its last read was issued; a STORE that
-            writes INP has just the last, a mark.
+        ends_burst: this cycle's read is the last of a burst, or of an instruction that does not write DRAM.
+        burst: high for a cycle with each burst, in the cycle after its last read was issued; an instruction
+            that does not write DRAM has just the last, a mark.
+        settled: no read is in the stages; kind: of the NORMALISEs whose reads are or will be there. Both only
+            where there are such instructions.
         idle: no STORE is in progress or waits.
         step: a read is issued, or a STORE that writes nothing ends.
         overrun: the index of the cycle before, or the index of the residual, or of the element of INP that is
             written, or the STORE's table, was past the end of its scratchpad (it wraps).
 
     Timing: an instruction is taken while none waits, and begins in the next cycle, or in the cycle of the
-    last read of the instruction before. Its first read is issued in the cycle after, each in the first cycle
-    in which the port is not lent. `address`, `read`, `kept` and `instruction.ready` come from registers.
+    last read of the instruction before. A NORMALISE of another kind than the NORMALISE before it begins in
+    the first cycle in which no instruction is in progress and no read in the stages. The first read is issued
+    in the cycle after, each in the first cycle in which the port is not lent. `address`, `read`, `kept` and
+    `instruction.ready` come from registers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self._requantises, self._may_feed = config.has(Extension.REQUANTISE), config.has(Extension.FEEDBACK)
+        self._may_normalise = config.has(Extension.NORMALISE)
         super().__init__(
             {
                 "instruction": In(instruction_stream(config)),
@@ -70,7 +76,8 @@ class ReadIssue(wiring.Component):
                 **({"lends": In(1), "lent": Out(1)} if has_shadow(config) else {}),
                 "address": Out(config.index_bits(MemoryType.OUT)),
                 "read": Out(read_layout(config)),
-                "kept": Out(kept_layout()),
+                "kept": Out(kept_layout(config)),
+                **({"settled": In(1), "kind": Out(normal_kind_layout())} if self._may_normalise else {}),
                 "ends_burst": Out(1),
                 "burst": Out(wiring.Signature({"valid": Out(1), "payload": Out(burst_layout(config))})),
                 "idle": Out(1),
@@ -84,6 +91,7 @@ class ReadIssue(wiring.Component):
         m.submodules.walk = walk = RowWalk(self.config)
         self._active, self._prepares, self._empty = Signal(), Signal(), Signal()
         self._feeds = Signal() if self._may_feed else None
+        self._normal = NormalIssue(self.config) if self._may_normalise else None
         waits, word = Signal(), Signal(self.config.instruction_bits, reset_less=True)
         last, begins = Signal(), Signal()
         m.d.comb += [
@@ -91,7 +99,7 @@ class ReadIssue(wiring.Component):
             self.idle.eq(~self._active & ~waits),
             last.eq(~self._prepares & (self._empty | walk.last)),
             self.step.eq(self._active & ~self._lent(m) & (self._prepares | self.room)),
-            begins.eq(waits & (~self._active | (self.step & last))),
+            begins.eq(waits & self._may_begin(~self._active | (self.step & last))),
             walk.taken.eq(word),
             walk.take.eq(begins),
             walk.advance.eq(self.step & ~self._empty & ~self._prepares),
@@ -102,11 +110,19 @@ class ReadIssue(wiring.Component):
             m.d.sync += waits.eq(0)
         with m.If(begins | (self.step & last)):
             m.d.sync += self._active.eq(begins)
-        self._read(m, walk, decode(isa.Store, self.config, word), begins)
+        self._read(m, walk, decode_shared(self.config, word), begins)
         if self._feeds is not None:
-            self._feed(m, walk, decode(isa.Store, self.config, word), begins, self._feeds)
-        self._announce(m, walk, decode(isa.Store, self.config, word), begins, last)
+            self._feed(m, walk, decode_shared(self.config, word), begins, self._feeds)
+        if self._normal is not None:
+            self._normalise(m, walk, begins, self._normal)
+        self._announce(m, walk, decode_shared(self.config, word), begins, last)
         return m
+
+    def _may_begin(self, free: Value) -> Value:
+        """Return whether an instruction that waits may begin, where there is no other or it ends."""
+        if self._normal is None:
+            return free
+        return Mux(self._normal.differs, ~self._active & self.settled, free)
 
     def _lent(self, m: Module) -> Value:
         """Return whether the read port is another's in this cycle."""
@@ -142,16 +158,28 @@ class ReadIssue(wiring.Component):
         with m.If(begins):
             m.d.sync += [self._empty.eq(empty), index.eq(store.sram_base), base.eq(store.sram_base)]
         if self._requantises:
-            prepares = (store.parameters != 0) & ~empty
-            last_set = self._further(m, walk, begins, prepares, beyond)
+            scaled = (store.parameters != 0) & ~empty
+            last_set = self._further(m, walk, begins, scaled, beyond)
             with m.If(keeps):
                 m.d.sync += row.eq(row + 1)
                 with m.If(row == Parameter.CLIP):
-                    m.d.sync += [index.eq(Mux(last_set, base, 0)), self._prepares.eq(~last_set)]
+                    second = 0 if self._normal is None else self._normal.base
+                    m.d.sync += [index.eq(Mux(last_set, base, second)), self._prepares.eq(~last_set)]
             with m.If(begins):
-                m.d.sync += [self._prepares.eq(prepares), scales.eq(prepares)]
+                prepares = self._begin_sets(m, walk, index, scaled, empty)
+                m.d.sync += [self._prepares.eq(prepares), scales.eq(scaled)]
                 with m.If(store.parameters != 0):
                     m.d.sync += index.eq((store.parameters - 1) << exact_log2(len(Parameter)))
+
+    def _begin_sets(self, m: Module, walk: RowWalk, index: Signal, scaled: Value, empty: Value) -> Value:
+        """Return whether the instruction that begins has parameters, of values where `scaled`; begin with
+        others."""
+        if self._normal is None:
+            return scaled
+        writes = writes_normalised(self.config, walk.taken)
+        with m.If(writes):
+            m.d.sync += index.eq(normal_base(self.config, walk.taken))
+        return scaled | (writes & ~empty)
 
     def _further(self, m: Module, walk: RowWalk, begins: Signal, scales: Value, beyond: Signal) -> Value:
         """Follow the steps behind requantisation; return whether the set of parameters being read is the
@@ -161,25 +189,57 @@ class ReadIssue(wiring.Component):
             m.d.comb += self.kept.values.eq(keeps)
             return Const(1)
         m.submodules.further = further = FurtherSteps(self.config)
+        set_ends = keeps & (self.kept.row == Parameter.CLIP)
+        second = further.second if self._normal is None else further.second | self._normal.second
         m.d.comb += [
             further.instruction.eq(walk.taken),
             further.begins.eq(begins),
             further.scales.eq(scales),
-            further.set_ends.eq(keeps & (self.kept.row == Parameter.CLIP)),
+            further.set_ends.eq(set_ends),
             further.element_ends.eq(walk.advance & walk.element_ends),
             self.read.further.eq(further.further),
-            self.kept.values.eq(keeps & ~further.second),
+            self.kept.values.eq(keeps & ~second),
             self.kept.residuals.eq(keeps & further.second),
             beyond.eq(further.beyond),
         ]
-        return further.last_set
+        if self._normal is None:
+            return further.last_set
+        normal = self._normal
+        m.d.comb += [
+            normal.set_ends.eq(set_ends),
+            further.empty.eq(normal.empty),
+            self.kept.normals.eq(keeps & normal.second),
+        ]
+        return further.last_set & normal.last_set
 
     def _feed(self, m: Module, walk: RowWalk, store: data.View, begins: Signal, feeds: Signal) -> None:
         """Send outputs to INP where the STORE says so: they end no beat, and no burst but with the last."""
         with m.If(begins):
-            m.d.sync += feeds.eq(store.memory_type == MemoryType.INP)
+            to_inputs = store.memory_type == MemoryType.INP
+            if self._normal is not None:
+                to_inputs &= ~gathers_only(self.config, walk.taken)
+            m.d.sync += feeds.eq(to_inputs)
         m.d.comb += self.read.feeds.eq(feeds & ~self._empty)
         with m.If(feeds):
+            m.d.comb += [self.read.beat_ends.eq(0), self.read.burst_ends.eq(walk.last)]
+
+    def _normalise(self, m: Module, walk: RowWalk, begins: Signal, normal: NormalIssue) -> None:
+        """Follow NORMALISEs; the reads of those that write nothing end no beat, and no burst but with the
+        last."""
+        m.submodules.normal = normal
+        store = decode_shared(self.config, walk.taken)
+        m.d.comb += [
+            normal.offered.eq(self.instruction.payload),
+            normal.takes.eq(self.instruction.valid & self.instruction.ready),
+            normal.instruction.eq(walk.taken),
+            normal.begins.eq(begins),
+            normal.empty.eq((store.x_size == 0) | (store.y_size == 0)),
+            normal.advance.eq(walk.advance),
+            self.read.normal.eq(normal.normal),
+            self.read.gathers.eq(normal.gathers),
+            self.kind.eq(normal.kind),
+        ]
+        with m.If(normal.gathers):
             m.d.comb += [self.read.beat_ends.eq(0), self.read.burst_ends.eq(walk.last)]
 
     def _announce(self, m: Module, walk: RowWalk, store: data.View, begins: Signal, last: Signal) -> None:
@@ -187,12 +247,15 @@ class ReadIssue(wiring.Component):
         push_prev = Signal()
         with m.If(begins):
             m.d.sync += push_prev.eq(store.push_prev)
-        burst_ends = walk.read.burst_ends if self._feeds is None else self.read.burst_ends
+        marks, burst_ends = self._empty, walk.read.burst_ends
+        for silent in (self._feeds, self._normal and self._normal.gathers):
+            if silent is not None:
+                marks, burst_ends = marks | silent, self.read.burst_ends
         m.d.comb += self.ends_burst.eq(self.read.valid & (self._empty | burst_ends))
         m.d.sync += [
             self.burst.valid.eq(self.ends_burst),
             self.burst.payload.address.eq(walk.address),
-            self.burst.payload.mark.eq(self._empty if self._feeds is None else self._empty | self._feeds),
+            self.burst.payload.mark.eq(marks),
             self.burst.payload.beats.eq(walk.beats),
             self.burst.payload.last.eq(last),
             self.burst.payload.push_prev.eq(push_prev),
@@ -251,10 +314,10 @@ class ReadHalf(wiring.Component):
         m.submodules.former = former = BeatFormer(config)
         m.submodules.beat_queue = beats = Queue(
             output_beat_layout(config),
-            BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.extensions, reads) - 1,
+            BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.effective_extensions, reads) - 1,
         )
         m.submodules.burst_queue = bursts = Queue(
-            burst_layout(config), STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
+            burst_layout(config), STORE_REQUESTS_AHEAD + store_stages(config.effective_extensions) - 1
         )
         connect(m, flipped(self.instruction), issue.instruction)
         for name in further_ports(config):
@@ -262,6 +325,8 @@ class ReadHalf(wiring.Component):
         self._address(m, issue, path)
         if config.has(Extension.FEEDBACK):
             self._feed(m, path)
+        if config.has(Extension.NORMALISE):
+            m.d.comb += [issue.settled.eq(path.settled), path.kind.eq(issue.kind)]
         m.d.comb += [
             path.read.eq(issue.read),
             path.kept.eq(issue.kept),

@@ -7,12 +7,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from vdla.hw.layouts import decode
 from vdla.hw.signatures import request_layout
-from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.hw.store_beats import parts_of_element, read_layout
+from vdla.hw.store_words import decode_shared
 
 
 class _Walk(NamedTuple):
@@ -53,7 +52,7 @@ class RowWalk(wiring.Component):
         taken: a STORE to begin with, as encoded.
         take: begin with it.
         advance: go on to the next read.
-        read: where the outputs go; `valid`, `empty`, `scales` and `feeds` are left to others.
+        read: where the outputs go; what no member of `RowWalk` tells is left to others.
         element_ends: this is the last read of its element.
         last: it is the last of the STORE.
         address, beats: of the burst that the read belongs to; beats up to this read's.
@@ -153,7 +152,7 @@ class RowWalk(wiring.Component):
 
     def _begin(self, m: Module, walk: _Walk, size: _Size) -> None:
         """Stand at the first read of an instruction that is taken."""
-        store = decode(isa.Store, self.config, self.taken)
+        store = decode_shared(self.config, self.taken)
         base = store.dram_base << exact_log2(self.config.element_bytes(MemoryType.OUT))
         reads = store.x_size << exact_log2(self._parts)
         m.d.sync += [

@@ -96,8 +96,9 @@ def result(subject: Subject, seed: int | None, noise: int | None = None) -> byte
     image, machine = subject.image.copy(), Machine(subject.config)
     if noise is not None:
         rng = np.random.default_rng(noise)
-        for array in (machine.pads.inp, machine.pads.wgt, machine.pads.acc):
-            array[:] = rng.integers(-100, 100, array.shape)
+        pads = machine.pads
+        for array in (pads.inp, pads.wgt, pads.acc, pads.greatest, pads.powers, pads.totals, pads.squares):
+            array[:] = rng.integers(-100, 100, array.shape).astype(array.dtype)
         machine.pads.refresh_operands()
     try:
         machine.run(subject.program(), image, seed=seed)
@@ -122,19 +123,26 @@ def without_flags(subject: Subject) -> Iterator[Subject]:
 def moved(subject: Subject, rng: random.Random) -> Iterator[Subject]:
     """Yield the stream with a transfer that reaches past the end of its memory, or of DRAM."""
     for index, item in enumerate(subject.instructions):
-        if isinstance(item, (isa.Load, isa.Store)) and item.x_size and item.y_size and rng.random() < 0.3:
-            memory = MemoryType.ACC if isinstance(item, isa.Store) else item.memory_type
+        moves = isinstance(item, (isa.Load, *FROM_ACC)) and item.x_size and item.y_size
+        if moves and rng.random() < 0.3:
+            memory = MemoryType.ACC if isinstance(item, FROM_ACC) else item.memory_type
             yield subject.changed(index, sram_base=min(subject.config.depth(memory), 65535))
             size = subject.config.element_bytes(item.memory_type, fields_of(item)("halvings"))
             end = len(subject.image) // size
-            if isinstance(item, isa.Store) and item.memory_type == MemoryType.INP:
+            if isinstance(item, FROM_ACC) and item.memory_type == MemoryType.INP:
                 end = subject.config.depth(MemoryType.INP)
+            if isinstance(item, isa.Normalise) and not item.normal:
+                continue  # it writes nothing
             yield subject.changed(index, dram_base=end)
 
 
+FROM_ACC = isa.Store, isa.Normalise
 CHANGED = {
     isa.Load: ("sram_base", "y_size", "x_size", "x_pad_0", "y_pad_1"),
     isa.Store: ("sram_base", "dram_base", "y_size", "x_size", "parameters"),
+    isa.Normalise: (
+        *("sram_base", "dram_base", "y_size", "x_size", "parameters", "table", "normal", "statistic", "anew"),
+    ),
     isa.Gemm: ("dst_factor_out", "src_factor_in", "wgt_factor_in", "iter_in", "overwrite"),
     isa.Alu: ("dst_factor_in", "src_factor_out", "iter_out"),
     isa.Gather: ("sram_base", "dram_base", "y_size", "x_size", "x_stride", "step", "y_pad_1"),

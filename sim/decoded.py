@@ -24,7 +24,7 @@ from vdla.hw.spec.units import TOKEN_EDGES, unit_of
 from vdla.sim.records import BoolArray, ByteArray, IntArray
 
 ENUM_BITS = 3
-NUMBER_BITS = isa.HALVINGS_BITS  # of the number that is restricted
+SECOND_BITS = max(isa.HALVINGS_BITS, isa.STATISTIC_BITS)  # of the second field that is restricted
 MOVES_BIT = isa.OPCODE_BITS + ENUM_BITS
 INSTRUCTION_TABLE_BYTES = 512
 """What the simulators' and the verifier's tables take at most for an instruction."""
@@ -224,9 +224,9 @@ def _edges(flags: BoolArray, unit: ByteArray, flag: str, end: str) -> BoolArray:
     return np.stack(columns, axis=1)
 
 
-# What an instruction means (whether it exists, and which unit runs it) depends on its opcode, its single
-# enumerated field, its number that is restricted and, for STORE, on whether it moves anything. All
-# combinations are asked of the codec once.
+# What an instruction means (whether it exists, and which unit runs it) depends on its opcode, its first
+# enumerated field, its second field that is restricted and, for STORE and NORMALISE, on whether it moves
+# anything. All combinations are asked of the codec once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +239,11 @@ def _enum_field(form: type[isa.Instruction], config: AcceleratorConfig) -> Place
     return next((field for field in isa.layout(form, config) if field.kind is not int), None)
 
 
-def _number_field(form: type[isa.Instruction], config: AcceleratorConfig) -> PlacedField | None:
-    """Return the number that is restricted; no form has several."""
-    names = [rule.field for rule in restrictions_of(form, config)]
-    return next(
-        (field for field in isa.layout(form, config) if field.kind is int and field.name in names), None
-    )
+def _second_field(form: type[isa.Instruction], config: AcceleratorConfig) -> PlacedField | None:
+    """Return the field that is restricted beside the first enumerated field; no form has several."""
+    first, names = _enum_field(form, config), {rule.field for rule in restrictions_of(form, config)}
+    others = (field for field in isa.layout(form, config) if field.name in names and field != first)
+    return next(others, None)
 
 
 def _meaning_key(form: type[isa.Instruction], table: IntArray, config: AcceleratorConfig) -> IntArray:
@@ -253,26 +252,26 @@ def _meaning_key(form: type[isa.Instruction], table: IntArray, config: Accelerat
         key |= table[:, place[field.name]] << isa.OPCODE_BITS
     if "x_size" in place:
         key |= (table[:, place["x_size"]] != 0).astype(np.int64) << MOVES_BIT
-    if field := _number_field(form, config):
+    if field := _second_field(form, config):
         key |= table[:, place[field.name]] << MOVES_BIT + 1
     return key
 
 
 @memoised(1024)
 def _meanings(config: AcceleratorConfig) -> _Meanings:
-    count = 1 << MOVES_BIT + 1 + NUMBER_BITS
+    count = 1 << MOVES_BIT + 1 + SECOND_BITS
     meanings = _Meanings(np.zeros(count, bool), np.zeros(count, np.uint8))
     forms, values = isa.instructions_of(config), range(1 << ENUM_BITS)
-    for form, value, moves, number in product(forms, values, (0, 1), range(1 << NUMBER_BITS)):
-        key = form.opcode | value << isa.OPCODE_BITS | moves << MOVES_BIT | number << MOVES_BIT + 1
+    for form, value, moves, second in product(forms, values, (0, 1), range(1 << SECOND_BITS)):
+        key = form.opcode | value << isa.OPCODE_BITS | moves << MOVES_BIT | second << MOVES_BIT + 1
         word = int(form.opcode)
         if field := _enum_field(form, config):
             word |= value << field.start
         if moves and "x_size" in slots(form, config):
             word |= 1 << isa.field_of(form, "x_size", config).start
-        if field := _number_field(form, config):
-            word |= number << field.start
-        elif number:
+        if field := _second_field(form, config):
+            word |= second << field.start
+        elif second:
             continue
         try:
             instruction = codec.decode(word, config)

@@ -24,6 +24,7 @@ ARITHMETIC: Mapping[Opcode, str] = {
     Opcode.DEPTHWISE: "multipliers",
     Opcode.ALU: "alu",
     Opcode.STORE: "requantiser",
+    Opcode.NORMALISE: "requantiser",
 }
 """The component that does the arithmetic of an instruction."""
 DRAM = "dram"

@@ -14,7 +14,7 @@ from vdla.hw.spec import isa, touched
 from vdla.hw.spec.footprint import FOOTPRINTS, MICRO_OP_COUNT, Access
 from vdla.hw.spec.memories import LOADABLE, SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.touched import Fields
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Statistic
 from vdla.hw.spec.window import window_columns
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
@@ -23,6 +23,9 @@ from vdla.sim.rows import element_bytes
 SUMS_OF_REQUANTISATION = 2  # bias and zero point
 PRODUCTS_OF_RESIDUAL = 4  # two, of 8 and 16 bits
 SUMS_OF_RESIDUAL = 3  # of the products, addend and zero point
+SUMS_OF_STATISTIC = 2  # of a value: its power, or its square, and what it is added to
+PRODUCTS_OF_OUTPUT = 2  # of a value that is normalised: with the mantissa, and with the factor
+SUMS_OF_OUTPUT = 2  # the mean, or the greatest value, and the addend
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ def events_of(program: DecodedStream) -> Events:
     _add_products(dispatched, events)
     _add_alu(dispatched, events)
     _add_requantisation(dispatched, events)
+    _add_normalisation(dispatched, events)
     return events
 
 
@@ -142,13 +146,34 @@ def _add_alu(program: DecodedStream, events: Events) -> None:
 
 
 def _add_requantisation(program: DecodedStream, events: Events) -> None:
-    """Add the arithmetic of STOREs that requantise; a table is read once for each value."""
-    fields = program.fields(isa.Store)
-    values = fields("y_size") * fields("x_size") * program.config.values(MemoryType.OUT)
-    rows, requantised = _rows(program, isa.Store), np.where(fields("parameters") != 0, values, 0)
-    events.wide_products[rows] += requantised
-    events.sums[rows] += SUMS_OF_REQUANTISATION * requantised
+    """Add the arithmetic of STOREs and NORMALISEs that requantise; a table is read once for each value of a
+    STORE."""
+    for form in (isa.Normalise, isa.Store):
+        fields, values = program.fields(form), _values(program, form)
+        rows, requantised = _rows(program, form), np.where(fields("parameters") != 0, values, 0)
+        events.wide_products[rows] += requantised
+        events.sums[rows] += SUMS_OF_REQUANTISATION * requantised
     events.reads[MemoryType.TABLE][rows] = np.where(fields("table") != 0, requantised, 0)
     added = np.where(fields("residual") != 0, requantised, 0)
     events.products[rows] += PRODUCTS_OF_RESIDUAL * added
     events.sums[rows] += SUMS_OF_RESIDUAL * added
+
+
+def _values(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
+    """Return int64[m]: the accumulators that each STORE or NORMALISE reads as values."""
+    fields = program.fields(form)
+    values: IntArray = fields("y_size") * fields("x_size") * program.config.values(MemoryType.OUT)
+    return values
+
+
+def _add_normalisation(program: DecodedStream, events: Events) -> None:
+    """Add the arithmetic of NORMALISEs on values; the table is read once for each power. The arithmetic on
+    the statistics of a row, once for each element, is left out."""
+    fields, values = program.fields(isa.Normalise), _values(program, isa.Normalise)
+    rows, statistic, writes = _rows(program, isa.Normalise), fields("statistic"), fields("normal") != 0
+    squares = np.where((statistic == Statistic.MOMENTS) & ~writes, values, 0)
+    events.products[rows] += squares
+    events.wide_products[rows] += np.where(writes, PRODUCTS_OF_OUTPUT * values, 0)
+    events.sums[rows] += np.where(writes, SUMS_OF_OUTPUT, SUMS_OF_STATISTIC) * values
+    is_power = (statistic == Statistic.POWERS) | ((statistic == Statistic.GREATEST) & writes)
+    events.reads[MemoryType.TABLE][rows] = np.where((fields("table") != 0) & is_power, values, 0)

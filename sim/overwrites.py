@@ -1,6 +1,6 @@
-"""Self-modification: no STORE may write the running stream, or micro-ops that the stream loads.
+"""Self-modification: no STORE or NORMALISE may write the running stream, or micro-ops that the stream loads.
 
-The bytes that a STORE writes follow from the stream alone, so this is decided before a run, row by row and to
+The bytes that they write follow from the stream alone, so this is decided before a run, row by row and to
 the byte.
 """
 
@@ -12,7 +12,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.errors import OverwriteError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
-from vdla.sim.rows import NO_ROW, DramRows, dram_rows, joined
+from vdla.sim.rows import NO_ROW, DramRows, dram_rows, joined, written_rows
 
 LAW = "a stream must not change what it executes"
 
@@ -25,9 +25,9 @@ def refuse_overwrites(program: DecodedStream, stream_address: int | None) -> Non
         stream_address: byte address at which the stream stands when it runs; None: outside DRAM.
 
     Raises:
-        OverwriteError: a STORE writes a byte of the stream, or a byte that a LOAD of UOP reads.
+        OverwriteError: an instruction writes a byte of the stream, or a byte that a LOAD of UOP reads.
     """
-    stores = dram_rows(program, isa.Store)
+    stores = written_rows(program)
     if not len(stores):
         return
     overwrites = [] if stream_address is None else [_stream_overwrite(program, stores, stream_address)]
@@ -39,7 +39,7 @@ def refuse_overwrites(program: DecodedStream, stream_address: int | None) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Overwrite:
-    """The STORE at index `store` writes the bytes [begin, end) of `victim`; `remedy` is a way out."""
+    """The instruction at index `store` writes the bytes [begin, end) of `victim`; `remedy` is a way out."""
 
     store: int
     victim: str
@@ -48,15 +48,16 @@ class _Overwrite:
     remedy: str
 
     def error(self, program: DecodedStream) -> OverwriteError:
-        """Return the error that names the STORE, the bytes it overwrites, and the remedy."""
+        """Return the error that names the instruction, the bytes it overwrites, and the remedy."""
         where = f"DRAM bytes {self.begin:#x}..{self.end - 1:#x}"
         did = f"{program.describe(self.store)} overwrites {self.victim}, {where}"
-        remedy = f"let the STORE write elsewhere, or {self.remedy}"
+        name = isa.Opcode(int(program.opcode[self.store])).name
+        remedy = f"let the {name} write elsewhere, or {self.remedy}"
         return OverwriteError(f"{did}; {LAW}: {remedy}", self.store)
 
 
 def _stream_overwrite(program: DecodedStream, stores: DramRows, address: int) -> _Overwrite | None:
-    """Return the first STORE that writes a byte of the stream at `address`."""
+    """Return the first instruction that writes a byte of the stream at `address`."""
     size = program.config.instruction_bytes
     rows = stores.first_row_in(address, address + len(program) * size)
     if np.all(rows == NO_ROW):
@@ -76,7 +77,7 @@ def _stream_overwrite(program: DecodedStream, stores: DramRows, address: int) ->
 
 
 def _uop_overwrite(program: DecodedStream, stores: DramRows) -> _Overwrite | None:
-    """Return the first STORE that writes a byte that a LOAD of UOP reads."""
+    """Return the first instruction that writes a byte that a LOAD of UOP reads."""
     loads = dram_rows(program, isa.Load)
     loads = _near(loads.chosen(loads.memory == MemoryType.UOP), stores)
     stores = _near(stores, loads)
@@ -128,7 +129,8 @@ def _distinct(rows: DramRows) -> DramRows:
 
 
 def _first_hit(stores: DramRows, begins: np.ndarray, ends: np.ndarray) -> tuple[int, int, int] | None:
-    """Return the place of the first STORE with bytes in the intervals; begin and end of the first of them."""
+    """Return the place of the first transfer with bytes in the intervals; begin and end of the first of
+    them."""
     near = np.flatnonzero(_meets(stores.begin, stores.end, begins, ends))
     for owner, begin, end in stores.chosen(near).listed():
         inside = _meets(begin, end, begins, ends)

@@ -5,11 +5,11 @@ from itertools import product, repeat
 
 import numpy as np
 
-from vdla.hw.spec import isa, numerics
+from vdla.hw.spec import isa, normalisation, numerics
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES, scratchpad_of
 from vdla.hw.spec.touched import accesses, elements, fields_of
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, NormalParameter, Parameter
 from vdla.hw.spec.window import Term, Window, row_distance
 from vdla.sim.access import uop_column
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
@@ -26,6 +26,8 @@ def execute(instruction: isa.Instruction, pads: Scratchpads, dram: np.ndarray) -
             load(instruction, pads, dram)
         case isa.Store():
             store(instruction, pads, dram)
+        case isa.Normalise():
+            normalise(instruction, pads, dram)
         case isa.Gemm():
             gemm(instruction, pads)
         case isa.Alu():
@@ -70,13 +72,82 @@ def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
             values = _requantised(values, _parameters(it.parameters_base, pads), pads.config)
             values = _looked_up(values, it, pads) if it.table else values
             values = _with_residual(values, y * it.x_size, it, pads) if it.residual else values
-        outputs = pack(values, pads.config.out_bits)
-        if it.memory_type == MemoryType.INP:
-            place = it.dram_base + y * it.x_stride
-            inputs = unpack(outputs, pads.config.inp_bits).reshape(it.x_size, *pads.inp.shape[1:])
-            pads.inp[place : place + it.x_size] = inputs
+        _write_row(values, it, y, pads, dram)
+
+
+def _write_row(
+    values: np.ndarray, it: isa.Store | isa.Normalise, y: int, pads: Scratchpads, dram: np.ndarray
+) -> None:
+    """Write row y of a STORE's or NORMALISE's outputs to DRAM or INP."""
+    outputs = pack(values, pads.config.out_bits)
+    if it.memory_type == MemoryType.INP:
+        place = it.dram_base + y * it.x_stride
+        inputs = unpack(outputs, pads.config.inp_bits).reshape(it.x_size, *pads.inp.shape[1:])
+        pads.inp[place : place + it.x_size] = inputs
+    else:
+        _dram_row(dram, it, y, pads.config)[:] = outputs
+
+
+def normalise(instruction: isa.Normalise, pads: Scratchpads, dram: np.ndarray) -> None:
+    """Gather statistics of rows, or write outputs normalised by them, element by element."""
+    it, table = instruction, _powers(instruction, pads)
+    left_out = np.zeros(pads.acc.shape[1:], bool)
+    if it.parameters:
+        clip = _parameters(it.parameters_base, pads)[Parameter.CLIP]
+        left_out = (clip >> normalisation.LEFT_OUT_BIT & 1).astype(bool)
+    for y in range(it.y_size if it.x_size else 0):
+        first = it.sram_base + y * it.x_size
+        values = pads.acc[first : first + it.x_size]
+        if it.parameters:
+            values = _requantised(values, _parameters(it.parameters_base, pads), pads.config)
         else:
-            _dram_row(dram, it, y, pads.config)[:] = outputs
+            values = values.astype(np.int8)
+        if it.normal:
+            _write_row(_normalised(values, y * it.x_size, table, it, pads), it, y, pads, dram)
+        else:
+            for number, element in enumerate(values, y * it.x_size):
+                _gather(element[~left_out].tolist(), number % isa.NORMAL_ROWS, table, it, pads)
+
+
+def _gather(
+    values: list[int], number: int, table: list[int] | None, it: isa.Normalise, pads: Scratchpads
+) -> None:
+    """Add the values of an element to the statistic of the row with this number."""
+    row = statistics_of(pads, number)
+    row = normalisation.begun_anew(it.statistic, row) if it.anew else row
+    row = normalisation.gathered(it.statistic, row, values, table)
+    pads.greatest[number], pads.powers[number], pads.totals[number], pads.squares[number] = row
+
+
+def statistics_of(pads: Scratchpads, number: int) -> normalisation.RowStatistics:
+    """Return the statistics of the row with this number."""
+    held = (pads.greatest, pads.powers, pads.totals, pads.squares)
+    return normalisation.RowStatistics(*(int(array[number]) for array in held))
+
+
+def _powers(it: isa.Normalise, pads: Scratchpads) -> list[int] | None:
+    """Return the table of powers of a NORMALISE, where it names one."""
+    if not it.table:
+        return None
+    entries = pads.table[it.table_base : it.table_base + isa.POWER_TABLE_ELEMENTS]
+    powers: list[int] = np.frombuffer(entries.tobytes(), "<u2").tolist()
+    return powers
+
+
+def _normalised(
+    values: np.ndarray, first: int, table: list[int] | None, it: isa.Normalise, pads: Scratchpads
+) -> np.ndarray:
+    """Return the outputs for values of a NORMALISE's elements from number `first` on."""
+    parameters = pads.acc[it.normal_base : it.normal_base + len(NormalParameter)]
+    words = parameters.reshape(len(parameters), -1).T.tolist()
+    columns = [normalisation.normal_operands(word) for word in words]
+    shared = columns[0]
+    outputs = np.zeros_like(values)
+    for place in np.ndindex(values.shape):
+        normal = shared._replace(addend=columns[place[-1]].addend, factor=columns[place[-1]].factor)
+        row = statistics_of(pads, (first + place[0]) % isa.NORMAL_ROWS)
+        outputs[place] = normalisation.normalised(it.statistic, row, int(values[place]), table, normal)
+    return outputs
 
 
 def _requantised(values: np.ndarray, parameters: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
@@ -186,7 +257,7 @@ def _target(memory: MemoryType, pads: Scratchpads) -> np.ndarray:
 
 
 def _dram_row(
-    dram: np.ndarray, transfer: isa.Load | isa.Store, y: int, config: AcceleratorConfig
+    dram: np.ndarray, transfer: isa.Load | isa.Store | isa.Normalise, y: int, config: AcceleratorConfig
 ) -> np.ndarray:
     size = config.element_bytes(transfer.memory_type, fields_of(transfer)("halvings"))
     start = (transfer.dram_base + y * transfer.x_stride) * size

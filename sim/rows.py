@@ -1,4 +1,4 @@
-"""The DRAM bytes that LOADs and STOREs move, row by row, as columns."""
+"""The DRAM bytes that instructions move, row by row, as columns."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.footprint import FOOTPRINTS, dram_access
+from vdla.hw.spec.footprint import FOOTPRINTS, dram_access, forms_in_dram
 from vdla.hw.spec.touched import Fields, happens, rows_in_dram
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
@@ -44,9 +44,14 @@ class DramRows:
         """int64[m]: the end of the last row, behind its last byte."""
         return self.begin + (self.count - 1) * self.stride + self.width
 
+    @property
+    def columns(self) -> tuple[IntArray, ...]:
+        """The fields, in order."""
+        return tuple(getattr(self, name) for name in DramRows.__dataclass_fields__)
+
     def chosen(self, which: IntArray | BoolArray | slice) -> "DramRows":
         """Return the transfers that `which` (positions, a mask or a slice) selects."""
-        return DramRows(*(getattr(self, name)[which] for name in DramRows.__dataclass_fields__))
+        return DramRows(*(column[which] for column in self.columns))
 
     def merged(self) -> "DramRows":
         """Return the same bytes, with rows that leave no gap as one row."""
@@ -97,6 +102,14 @@ def dram_rows(program: DecodedStream, form: type[isa.Instruction]) -> DramRows:
     columns = rows_in_dram(access, fields, element_bytes(memory, fields, program.config))
     rows = DramRows(index, memory, *columns)
     return rows.chosen(happens(FOOTPRINTS[form], access, fields))
+
+
+def written_rows(program: DecodedStream) -> DramRows:
+    """Return the rows that instructions of all forms write, in order; see `dram_rows`."""
+    writing = [form for form in forms_in_dram() if dram_access(form).writes]
+    columns = zip(*(dram_rows(program, form).columns for form in writing), strict=True)
+    rows = DramRows(*map(np.concatenate, columns))
+    return rows.chosen(np.argsort(rows.index, kind="stable"))
 
 
 def moved_memories(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.limits import SCRATCHPAD_BYTES, require_room
 from vdla.hw.spec.memories import SCRATCHPADS, scratchpads_of
-from vdla.hw.spec.vocabulary import MemoryType, Unit
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
 
 K_GROUP = 4
 MIN_LANES = 4
 ALIGNMENT_BYTES = 64
+SUMS_OF_ROWS = {"powers": np.uint32, "totals": np.int32, "squares": np.uint32}
+"""The sums that NORMALISEs gather of a row, as they are held."""
 
 
 def padded_block_in(config: AcceleratorConfig) -> int:
@@ -54,6 +57,8 @@ class Scratchpads:
         wgt_operand: int8[depth, padded block_in / 4, padded block_out, 4], `wgt` in groups of 4 along k.
         wgt_bias: int32[depth, padded block_out], -128 times each row's sum: makes up for `inp + 128`.
         pad_registers: int8[units], the pad register of each unit.
+        greatest: int8[rows], powers: uint32[rows], totals: int32[rows] of 24 bits, squares: uint32[rows]: the
+            statistics of rows that NORMALISEs gather; empty where there is no NORMALISE.
     """
 
     config: AcceleratorConfig
@@ -67,12 +72,17 @@ class Scratchpads:
     wgt_operand: np.ndarray = field(init=False)
     wgt_bias: np.ndarray = field(init=False)
     pad_registers: np.ndarray = field(init=False)
+    greatest: np.ndarray = field(init=False)
+    powers: np.ndarray = field(init=False)
+    totals: np.ndarray = field(init=False)
+    squares: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         c = self.config
         depths = dict.fromkeys(SCRATCHPADS, 0) | {memory: c.depth(memory) for memory in scratchpads_of(c)}
         inps, wgts = depths[MemoryType.INP], depths[MemoryType.WGT]
         k, o = padded_block_in(c), padded_block_out(c)
+        rows = isa.NORMAL_ROWS if c.has(Extension.NORMALISE) else 0
         arrays: dict[str, tuple[tuple[int, ...], DTypeLike]] = {
             "uop": ((depths[MemoryType.UOP],), uop_dtype(c)),
             "inp": ((inps, c.batch, c.block_in), np.int8),
@@ -84,6 +94,8 @@ class Scratchpads:
             "wgt_operand": ((wgts, k // K_GROUP, o, K_GROUP), np.int8),
             "wgt_bias": ((wgts, o), np.int32),
             "pad_registers": ((len(Unit),), np.int8),
+            "greatest": ((rows,), np.int8),
+            **{name: ((rows,), kind) for name, kind in SUMS_OF_ROWS.items()},
         }
         size = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in arrays.values())
         require_room(size, SCRATCHPAD_BYTES, "the functional model's scratchpads take", DeviceError)
@@ -104,6 +116,8 @@ class Scratchpads:
         """Zero every memory."""
         for array in (self.uop, self.inp, self.wgt, self.acc, self.table, self.res):
             array[...] = 0
+        for statistic in (self.greatest, self.powers, self.totals, self.squares):
+            statistic[...] = 0
         self.clear_registers()
         self.refresh_operands()
 

@@ -37,6 +37,9 @@ FEEDBACK, an element of OUT becomes an element of INP, so both must have the sam
 """
 
 
+NORMALISABLE = 1, 8, 32
+"""`batch`, `inp_bits` and `acc_bits` with which NORMALISE has an effect: an element is a part of one row."""
+
 LEAST_BANKED = 8
 """Elements of INP with which DEPTHWISE_ROWS has an effect: at least 2 in each of 4 banks."""
 
@@ -137,7 +140,8 @@ class AcceleratorConfig:
             f"{LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]} (with `packed`, "
             f"{PAIR * LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}), `{Extension.FEEDBACK}` unless they are "
             f"equal, `{Extension.NARROW_WEIGHTS}` unless wgt_bits is more than {LEAST_WEIGHT_BITS} and an "
-            "element of WGT more than a byte"
+            f"element of WGT more than a byte, `{Extension.NORMALISE}` unless batch is {NORMALISABLE[0]}, "
+            f"inp_bits {NORMALISABLE[1]} and acc_bits {NORMALISABLE[2]}"
         },
     )
 
@@ -312,7 +316,14 @@ class AcceleratorConfig:
             return False
         if extension is Extension.NARROW_WEIGHTS and not self.most_halvings:
             return False
+        if extension is Extension.NORMALISE and (self.batch, self.inp_bits, self.acc_bits) != NORMALISABLE:
+            return False
         return extension in self.extensions and (not least or self.block_in == self.block_out >= least)
+
+    @cached_property
+    def effective_extensions(self) -> tuple[Extension, ...]:
+        """The extensions that are on and have an effect."""
+        return tuple(extension for extension in Extension if self.has(extension))
 
     def least_block(self, extension: Extension) -> int:
         """The least `block_in` with which `extension` has an effect; 0: it always has."""
@@ -343,7 +354,7 @@ class AcceleratorConfig:
             "packed": self.packed_bits,
             "alu_lanes": self.block_out // self.alu_pieces,
             "requantise_lanes": self.values_per_store_read,
-            "extensions": [extension.value for extension in Extension if self.has(extension)],
+            "extensions": [extension.value for extension in self.effective_extensions],
         }
         return hashlib.sha256(json.dumps(hardware, sort_keys=True).encode()).hexdigest()
 

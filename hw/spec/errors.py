@@ -54,7 +54,7 @@ class AccessError(ProgramError):
 
 
 class OverwriteError(ProgramError):
-    """A STORE would write the running stream, or micro-ops that the stream loads."""
+    """A STORE or NORMALISE would write the running stream, or micro-ops that the stream loads."""
 
 
 class DeadlockError(ProgramError):

@@ -16,7 +16,7 @@ from typing import Any
 from vdla.hw.spec import isa
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.memories import LOADABLE, MEMORIES, scratchpad_of
-from vdla.hw.spec.vocabulary import MemoryType, Parameter, Unit
+from vdla.hw.spec.vocabulary import MemoryType, NormalParameter, Parameter, Unit
 from vdla.hw.spec.window import MOST_ROWS, TAPS, WIDE_TAPS
 
 
@@ -107,6 +107,7 @@ _PADDED_ROWS = (
 _GATHERED_ROWS = Axis("x_size", "y_size", "y_pad_0", "y_pad_1"), Axis("1", "x_size")
 _STORED_ROWS = Axis("x_size", "y_size"), Axis("1", "x_size")
 _PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"
+_NORMAL = f"{len(NormalParameter)} * normal - {len(NormalParameter)}"
 MICRO_OP_COUNT = "uop_end - uop_begin"
 _COLUMNS = (  # inputs of a row: one in each slot
     f"iter_in + stride_2 * iter_in - stride_2 + {WIDE_TAPS - TAPS} * wide + {TAPS - 1}"
@@ -221,6 +222,49 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
                 reads=True,
                 in_dram=True,
                 in_bytes=True,
+            ),
+        ),
+    ),
+    isa.Normalise: Footprint(
+        Unit.STORE,
+        ("y_size", "x_size"),
+        (
+            Access(MemoryType.OUT, "sram_base", *_STORED_ROWS, reads=True),
+            Access(
+                MemoryType.ACC,
+                _PARAMETERS,
+                ONCE,
+                Axis("1", str(len(Parameter))),
+                reads=True,
+                where=("parameters",),
+            ),
+            Access(
+                MemoryType.TABLE,
+                _TABLE,
+                ONCE,
+                Axis("1", str(isa.POWER_TABLE_ELEMENTS)),
+                reads=True,
+                where=("table",),
+            ),
+            Access(
+                MemoryType.ACC,
+                _NORMAL,
+                ONCE,
+                Axis("1", str(len(NormalParameter))),
+                reads=True,
+                where=("normal",),
+            ),
+            Access(
+                MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, where=("normal",), of=MemoryType.INP
+            ),
+            Access(
+                MemoryType.OUT,
+                "dram_base",
+                *_DRAM_ROWS,
+                writes=True,
+                in_dram=True,
+                where=("normal",),
+                of=MemoryType.OUT,
             ),
         ),
     ),

@@ -25,7 +25,9 @@ from vdla.hw.spec.vocabulary import (
     AluOpcode,
     Extension,
     MemoryType,
+    NormalParameter,
     Parameter,
+    Statistic,
 )
 
 OPCODE_BITS = 3
@@ -42,7 +44,12 @@ MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
 TABLE_NUMBER_BITS = 4
 MOST_TABLES = (1 << TABLE_NUMBER_BITS) - 1
 TABLE_ELEMENTS = TABLE_ENTRIES // ENTRIES_OF_ELEMENT
+POWER_TABLE_ELEMENTS = 2 * TABLE_ELEMENTS
+"""Elements of a table of powers, whose entries are of two bytes: the low byte first."""
 RESIDUAL_BITS = 12
+STATISTIC_BITS = 2
+NORMAL_ROWS = 256
+"""Rows of which the store unit holds statistics."""
 GATHER_STEP_BITS = 8
 MOST_GATHER_STEP = (1 << GATHER_STEP_BITS) - 1
 """Bytes from one element of a GATHER to the next, at most."""
@@ -58,6 +65,7 @@ class Opcode(IntEnum):
     ALU = 4
     DEPTHWISE = 5
     GATHER = 6
+    NORMALISE = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,6 +382,79 @@ class Gather(_Rows):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Normalise(Instruction):
+    """Gather statistics of rows of accumulators, or normalise rows by them and write outputs like a STORE.
+
+    NORMALISE reads element `sram_base + y * x_size + x`. Each element belongs to another row: element number
+    i = y * x_size + x belongs to row i modulo 256. The store unit holds the statistics of these rows. A row
+    is longer than an element. It is read by as many NORMALISEs as it has elements.
+
+    The values of an element are requantised with set `parameters`, as a STORE does it; without `parameters`,
+    they are the low bits of accumulators. A value is left out if bit 16 of its CLIP parameter is set (not
+    without `parameters`). A value's power is the entry for `greatest` - value of the table of powers, which
+    has 256 entries of 16 bits, in TABLE from element 64 * (table - 1) on. Without `table`, the power is that
+    difference.
+
+    If `normal` is 0, NORMALISE writes nothing, and gathers a statistic of each row. With `anew`, the values
+    of the element replace those of earlier elements; else they join them. If `normal` is not 0, NORMALISE
+    writes outputs to the place where a STORE writes them, normalised by the parameters in the four
+    accumulator elements from 4 * (normal - 1) on.
+
+    | `statistic` | gathers the | writes, times a factor and plus an addend |
+    | --- | --- | --- |
+    | GREATEST | greatest value | powers |
+    | POWERS | sum of powers | powers, divided by their sum (softmax) |
+    | MOMENTS | sums of values and squares | values minus their mean, divided by their standard deviation |
+
+    `vdla.hw.spec.normalisation` defines the arithmetic. A row's greatest value must be there before POWERS
+    are gathered. Statistics that were not gathered in the run are undefined; the verifier refuses a stream
+    that uses them.
+    """
+
+    opcode: ClassVar[Opcode] = Opcode.NORMALISE
+    extension: ClassVar[Extension | None] = Extension.NORMALISE
+
+    memory_type: MemoryType = code(
+        3, "where outputs go: OUT, into DRAM; INP, into that scratchpad", MemoryType
+    )
+    sram_base: int = bits(ANY_INDEX, "first accumulator element")
+    dram_base: int = bits(
+        DRAM_BASE_BITS, "first element that is written: byte address in DRAM / element bytes; index in INP"
+    )
+    parameters: int = bits(
+        PARAMETER_SET_BITS, "requantise with this set of parameters, counted from 1; 0: take the low bits"
+    )
+    y_size: int = bits(SIZE_BITS, "rows of elements")
+    x_size: int = bits(
+        SIZE_BITS, "elements per row of elements; 0: the instruction only pops and pushes tokens"
+    )
+    x_stride: int = bits(SIZE_BITS, "elements from one row of elements to the next where they are written")
+    table: int = bits(
+        TABLE_NUMBER_BITS, "the table of powers, which takes the place of two tables, counted from 1"
+    )
+    normal: int = bits(
+        PARAMETER_SET_BITS, "write outputs, normalised by this set of parameters, counted from 1; 0: gather"
+    )
+    statistic: Statistic = code(STATISTIC_BITS, "what is gathered, or divides outputs", Statistic)
+    anew: int = bits(1, "statistics begin anew (with `normal`: no effect)")
+
+    @property
+    def parameters_base(self) -> int:
+        """The accumulator element at which the parameters of requantisation begin."""
+        return (self.parameters - 1) * len(Parameter)
+
+    @property
+    def normal_base(self) -> int:
+        """The accumulator element at which the parameters of normalisation begin."""
+        return (self.normal - 1) * len(NormalParameter)
+
+    @property
+    def table_base(self) -> int:
+        """The element of TABLE at which the table of powers begins."""
+        return (self.table - 1) * TABLE_ELEMENTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MicroOp:
     """One step of a GEMM or ALU instruction, a row of a DEPTHWISE: element indices to which the loops add
     their offsets."""
@@ -385,7 +466,16 @@ class MicroOp:
 
 Form: TypeAlias = type[Instruction] | type[MicroOp]
 
-INSTRUCTIONS: tuple[type[Instruction], ...] = (Load, Store, Gemm, Finish, Alu, Depthwise, Gather)
+INSTRUCTIONS: tuple[type[Instruction], ...] = (
+    Load,
+    Store,
+    Gemm,
+    Finish,
+    Alu,
+    Depthwise,
+    Gather,
+    Normalise,
+)
 BY_OPCODE = {form.opcode: form for form in INSTRUCTIONS}
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.config import NORMALISABLE, AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.memories import loadable_in, memories_of, storable_in
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Statistic
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,13 @@ class Restriction:
     of: MemoryType | None = None
 
 
+_STORABLE = Restriction(
+    "memory_type",
+    storable_in,
+    "cannot be stored; only {allowed} can",
+    "x_size",
+    ((MemoryType.INP, Extension.FEEDBACK),),
+)
 RESTRICTIONS: dict[type[isa.Instruction], tuple[Restriction, ...]] = {
     isa.Load: (
         Restriction("memory_type", loadable_in, "cannot be loaded; {allowed} can"),
@@ -42,14 +49,10 @@ RESTRICTIONS: dict[type[isa.Instruction], tuple[Restriction, ...]] = {
             of=MemoryType.WGT,
         ),
     ),
-    isa.Store: (
-        Restriction(
-            "memory_type",
-            storable_in,
-            "cannot be stored; only {allowed} can",
-            "x_size",
-            ((MemoryType.INP, Extension.FEEDBACK),),
-        ),
+    isa.Store: (_STORABLE,),
+    isa.Normalise: (
+        _STORABLE,
+        Restriction("statistic", lambda config: tuple(Statistic), "is no statistic; {allowed} are"),
     ),
     isa.Gather: (
         Restriction(
@@ -92,6 +95,13 @@ def missing(extension: Extension, config: AcceleratorConfig) -> str:
             f"the extension {extension.value!r}, which has no effect with weights of {config.wgt_bits} bits "
             f"in elements of {config.element_bytes(MemoryType.WGT)} bytes"
         )
+    if extension is Extension.NORMALISE:
+        batch, inp_bits, acc_bits = NORMALISABLE
+        return (
+            f"the extension {extension.value!r}, which has no effect with batch = {config.batch}, inp_bits = "
+            f"{config.inp_bits} and acc_bits = {config.acc_bits}: they must be {batch}, {inp_bits} and "
+            f"{acc_bits}"
+        )
     return (
         f"the extension {extension.value!r}, which has no effect with block_in = {config.block_in} and "
         f"block_out = {config.block_out}: they must be equal and at least {config.least_block(extension)}"
@@ -109,8 +119,8 @@ def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> No
     """Refuse field values that are encodable but name nothing this configuration has.
 
     Raises:
-        EncodingError: a LOAD into OUT, a STORE into neither OUT nor INP, an ALU operation that is not built,
-            too many halvings of weights.
+        EncodingError: a LOAD into OUT, a STORE or NORMALISE into neither OUT nor INP, a statistic that is
+            none, an ALU operation that is not built, too many halvings of weights.
     """
     for rule in RESTRICTIONS.get(type(instruction), ()):
         is_moot = bool(rule.moot) and not getattr(instruction, rule.moot)

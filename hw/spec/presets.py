@@ -9,9 +9,11 @@ KIB = 1 << 10
 LEAN = (Extension.PAD_MINIMUM, Extension.OVERWRITE, Extension.REQUANTISE)
 """The extensions of presets whose device has no room for more, or whose clock more would lower."""
 
-FULL = tuple(extension for extension in Extension if extension is not Extension.NARROW_WEIGHTS)
-"""The extensions of presets that have room for all that make today's networks faster. No preset has narrow
-weights: they need weights that are quantised for them."""
+FULL = tuple(
+    extension for extension in Extension if extension not in (Extension.NARROW_WEIGHTS, Extension.NORMALISE)
+)
+"""The extensions of presets that have room for all that make convolutional networks faster. No preset has
+narrow weights, which need weights that are quantised for them, nor NORMALISE, which only transformers use."""
 
 FITTED = tuple(extension for extension in FULL if extension is not Extension.ACC_HALVES)
 """The extensions of a preset that fills its device's multipliers. A second port of ACC would take a tenth of

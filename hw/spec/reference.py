@@ -6,10 +6,27 @@ from inspect import getdoc
 from typing import Any
 
 from vdla.hw.spec import isa, registers, units
-from vdla.hw.spec.config import LEAST_BLOCKS, AcceleratorConfig
+from vdla.hw.spec.config import LEAST_BLOCKS, NORMALISABLE, AcceleratorConfig
 from vdla.hw.spec.declared import INDEX_LETTERS
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.memories import MEMORIES, loaded_by
+from vdla.hw.spec.normalisation import (
+    COUNT_BITS,
+    INTERVAL_BITS,
+    LEAST_VALUE,
+    LEFT_OUT_BIT,
+    MANTISSA_BITS,
+    MEAN_FRACTION_BITS,
+    OUTPUT_SHIFT,
+    POWER_BITS,
+    POWER_FRACTION_BITS,
+    POWER_SHIFT,
+    SCALED_BITS,
+    STANDARD_FRACTION_BITS,
+    STANDARD_SHIFT,
+    SUM_BITS,
+    TOTAL_BITS,
+)
 from vdla.hw.spec.numerics import ALU_OPERATIONS, BYTE_BITS, MULTIPLIER_BITS, SHIFT_BITS, TABLE_ENTRIES
 from vdla.hw.spec.presets import DEFAULT, PRESETS
 from vdla.hw.spec.vocabulary import (
@@ -19,7 +36,9 @@ from vdla.hw.spec.vocabulary import (
     AluOpcode,
     Extension,
     MemoryType,
+    NormalParameter,
     Parameter,
+    Statistic,
 )
 from vdla.hw.spec.window import PAIR
 
@@ -50,6 +69,8 @@ _EXTENSIONS = {
     f"bits 2. It has no effect unless wgt_bits is more than {LEAST_WEIGHT_BITS} and an element of WGT more "
     "than a byte",
     Extension.RESIDUAL: "`STORE.residual` and the memory RES: another tensor is added to requantised values",
+    Extension.NORMALISE: "`NORMALISE`: softmax and normalisations of rows. It has no effect unless batch is "
+    f"{NORMALISABLE[0]}, inp_bits {NORMALISABLE[1]} and acc_bits {NORMALISABLE[2]}",
 }
 _RESIDUAL_PARAMETERS = {
     Parameter.BIAS: "`addend`: the whole accumulator, signed",
@@ -96,6 +117,74 @@ in element n - 1 + y * x_size + x of RES. The sum is exact; halves round up. One
 all values. It is stored in the first value (row 0, column 0) of each of the first {len(Parameter)}
 accumulator elements. Accumulators of 16 bits are sign-extended.
 """
+_NORMALISED = f"""\
+With the extension `{Extension.NORMALISE}`, NORMALISE gathers statistics of rows, or writes outputs that are
+normalised by them. `value` is a requantised value, or the low {BYTE_BITS} bits of an accumulator, signed.
+
+The store unit holds `greatest`, `powers`, `total` and `squares` of {isa.NORMAL_ROWS} rows. Their values are:
+
+- `greatest`: the greatest value of the row, {BYTE_BITS} bits, signed. It is {LEAST_VALUE} for no values.
+- `powers`: the sum of the powers of the values, {SUM_BITS} bits, unsigned. It wraps.
+- `total`: the sum of the values, {TOTAL_BITS} bits, signed. It wraps.
+- `squares`: the sum of the squares of the values, {SUM_BITS} bits, unsigned. It wraps.
+
+Values whose CLIP parameter has bit {LEFT_OUT_BIT} set are left out of these. Outputs are written for all
+values.
+
+The distance of a value is `greatest - value`, modulo {1 << BYTE_BITS}. With `table` = n > 0, the power of the
+value is the entry of its distance in the table of powers. Entries have {POWER_BITS} bits, unsigned, the low
+byte first. The table occupies the {isa.POWER_TABLE_ELEMENTS} elements of TABLE from element
+{isa.TABLE_ELEMENTS} * (n - 1) on: the place of the tables n and n + 1 of a STORE. With `table` = 0, the power
+is the distance.
+
+With `normal` = s > 0, NORMALISE writes
+```
+scaled = saturate(floor(operand * m / 2^shift), {SCALED_BITS} bits)
+output = saturate(floor((scaled * factor + addend) / 2^{OUTPUT_SHIFT}), {BYTE_BITS} bits)
+```
+All steps in between are exact. The statistic gives operand, m and shift:
+"""
+_ROW_SCALES = {
+    Statistic.GREATEST: ("the power", "1", "0"),
+    Statistic.POWERS: (
+        "the power",
+        "m and e of 1 / `powers` = m / 2^(31 + e)",
+        f"{POWER_SHIFT} + e",
+    ),
+    Statistic.MOMENTS: (
+        f"value * 2^{MEAN_FRACTION_BITS} - mean",
+        "m and e of 1 / sqrt(`spread`) = m / 2^(23 + e)",
+        f"max({STANDARD_SHIFT} - `exponent` + e, 0)",
+    ),
+}
+_SPREAD = f"""\
+```
+mean   = round(total * reciprocal / 2^({COUNT_BITS - MEAN_FRACTION_BITS} + exponent)); halves round up
+spread = max(count * squares - total^2 + epsilon, 0)
+```
+`mean` has {MEAN_FRACTION_BITS} fraction bits. If `reciprocal` is 0, `mean` is 0 and `spread` leaves `total`
+out: outputs are divided by the root of the mean square. `count` is the number of values of a row, and
+`exponent` is floor(log2(count)). `reciprocal` is round(2^({COUNT_BITS} + exponent) / count), at most
+{(1 << COUNT_BITS) - 1}. `epsilon` is added to count^2 times the variance. The scaled value of MOMENTS is
+2^{STANDARD_FRACTION_BITS} * 2^exponent / count times the value in standard deviations, so the factor must
+include count / 2^exponent. The scaled value of POWERS is 2^{POWER_FRACTION_BITS} times the quotient.
+
+m has {MANTISSA_BITS} bits. It comes from a table of {1 << INTERVAL_BITS} intervals, between whose ends it is
+interpolated. Its relative error is less than 2^-14. If `powers` or `spread` is 0, m and e are 0.
+`vdla.hw.spec.normalisation` defines the tables.
+
+Set s occupies {len(NormalParameter)} accumulator elements from element {len(NormalParameter)} * (s - 1) on.
+`addend` and `factor` are those at the column of the value. The other parameters are those of column 0. Bits
+not named have no effect.
+"""
+_NORMAL_PARAMETERS = {
+    NormalParameter.ADDEND: "`addend`: the whole accumulator, signed",
+    NormalParameter.FACTOR: f"`factor`: the low {MULTIPLIER_BITS} bits, signed; `exponent`: bits "
+    f"{MULTIPLIER_BITS} to {MULTIPLIER_BITS + 3}, unsigned",
+    NormalParameter.COUNT: f"`count`: the low {MULTIPLIER_BITS} bits, unsigned; `reciprocal`: bits "
+    f"{COUNT_BITS} to {2 * COUNT_BITS - 1}, unsigned",
+    NormalParameter.EPSILON: "`epsilon`: the whole accumulator, unsigned",
+}
 
 
 def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
@@ -113,6 +202,8 @@ def isa_page() -> str:
         f"tokens\n{_ORDER}\n{_units()}\n## What instructions touch\n{_TOUCHED}\n{_accesses()}\n"
         f"## Extensions\n{_extensions()}\n## Requantisation\n{_REQUANTISED}\n{requantised}\n"
         f"## Tables\n{_LOOKED_UP}\n## Residuals\n{_ADDED}\n{_parameters('holds', _RESIDUAL_PARAMETERS)}"
+        f"\n## Normalisation\n{_NORMALISED}\n{_row_scales()}\n{_SPREAD}\n"
+        f"{_parameters('holds', _NORMAL_PARAMETERS)}"
     )
 
 
@@ -246,10 +337,18 @@ def _extensions() -> str:
     )
 
 
-def _parameters(holds: str, meanings: Mapping[Parameter, str]) -> str:
+def _parameters(holds: str, meanings: Mapping[Any, str]) -> str:
+    """Return the table of the parameters of a set; `meanings`: by member of their enumeration, in order."""
     return _table(
-        ("element", "name", holds),
-        ((row.value, row.name, meanings[row]) for row in Parameter),
+        ("element", "name", holds), ((row.value, row.name, meaning) for row, meaning in meanings.items())
+    )
+
+
+def _row_scales() -> str:
+    """Return the table of what scales a value."""
+    return _table(
+        ("statistic", "operand", "m", "shift"),
+        ((statistic.name, *cells) for statistic, cells in _ROW_SCALES.items()),
     )
 
 

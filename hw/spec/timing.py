@@ -68,16 +68,30 @@ RESIDUAL_STAGES = 8
 """Cycles that the store unit needs to add a residual: products, their sum, the sum with the addend, shift in
 two steps, zero point, upper and lower limit."""
 
+DISTANCE_STAGES = 1
+"""Cycles from a requantised value to its distance from its row's greatest value."""
+
+NORMALISE_STAGES = 7
+"""Cycles that the store unit needs to normalise what tables give: operand, product, shift in two steps,
+product with the factor, sum with the addend, saturation."""
+
+NORMAL_SETS = 8
+"""Sets of parameters of normalisation that the store unit holds, for reads in the stages."""
+
 _EXTENSION_STAGES = {
     Extension.REQUANTISE: REQUANTISE_STAGES,
     Extension.TABLE: TABLE_STAGES,
     Extension.RESIDUAL: RESIDUAL_STAGES,
+    Extension.NORMALISE: DISTANCE_STAGES + NORMALISE_STAGES,
 }
 
 
 def store_stages(extensions: Iterable[Extension], read_stages: int = STORE_READ_STAGES) -> int:
     """Return the cycles from a read of the store unit until its beat enters the queue, of which `read_stages`
     pass until its data stand in a register.
+
+    Args:
+        extensions: those that have an effect.
 
     The queue of beats is deeper by one less than this, for the reads in the stages; the queue of requests by
     one less than with STORE_READ_STAGES.

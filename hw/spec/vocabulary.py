@@ -32,12 +32,14 @@ class Extension(StrEnum):
     FEEDBACK = "feedback"
     DEPTHWISE_ROWS = "depthwise_rows"
     NARROW_WEIGHTS = "narrow_weights"
+    NORMALISE = "normalise"
 
 
 NEEDED = {
     Extension.TABLE: Extension.REQUANTISE,
     Extension.RESIDUAL: Extension.REQUANTISE,
     Extension.DEPTHWISE_ROWS: Extension.DEPTHWISE,
+    Extension.NORMALISE: Extension.TABLE,
 }
 """The extension without which another means nothing."""
 
@@ -49,6 +51,24 @@ class Parameter(IntEnum):
     MULTIPLIER = 1
     SHIFT = 2  # and the zero point
     CLIP = 3  # the least and the greatest output
+
+
+class NormalParameter(IntEnum):
+    """Parameters of a NORMALISE that writes outputs, one accumulator element each; see
+    `normalisation.normal_operands`."""
+
+    ADDEND = 0
+    FACTOR = 1
+    COUNT = 2  # and the reciprocal of the count
+    EPSILON = 3
+
+
+class Statistic(IntEnum):
+    """What a NORMALISE knows of the values of a row; the value is the encoding."""
+
+    GREATEST = 0
+    POWERS = 1
+    MOMENTS = 2
 
 
 class MemoryType(IntEnum):

@@ -17,9 +17,9 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.footprint import executing_unit
-from vdla.hw.spec.meaning import missing
+from vdla.hw.spec.meaning import check_form, missing
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Statistic
 from vdla.hw.spec.window import TAPS
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
@@ -247,6 +247,48 @@ class StreamBuilder:
         row = MemoryType.INP, sram, inp, *rows.fields, parameters, table, residual
         self.record.transfer(isa.Store, row, NO_TENSOR)
 
+    def gather_statistics(
+        self,
+        sram: int,
+        rows: Rows,
+        statistic: Statistic,
+        *,
+        anew: bool = False,
+        parameters: int = 0,
+        table: int = 0,
+    ) -> None:
+        """Gather a statistic of rows of accumulators from `sram` on, each element for another row; `anew`:
+        without the values that were gathered before.
+
+        Raises:
+            EncodingError: the accelerator has no NORMALISE.
+        """
+        check_form(isa.Normalise, self.config)
+        row = MemoryType.OUT, sram, 0, parameters, rows.height, rows.width, 0, table, 0, statistic, anew
+        self.record.transfer(isa.Normalise, row, NO_TENSOR)
+
+    def normalise(
+        self,
+        sram: int,
+        tensor: str,
+        element: int,
+        rows: Rows,
+        statistic: Statistic,
+        *,
+        normal: int,
+        parameters: int = 0,
+        table: int = 0,
+    ) -> None:
+        """Store rows of outputs from `sram` to `tensor`, from its `element` on, normalised by the statistic
+        of their rows and by set `normal` of parameters.
+
+        Raises:
+            EncodingError: the accelerator has no NORMALISE.
+        """
+        check_form(isa.Normalise, self.config)
+        place = MemoryType.OUT, sram, element, parameters, rows.height, rows.width, rows.stride
+        self.record.transfer(isa.Normalise, (*place, table, normal, statistic, False), self._tensors[tensor])
+
     def gemm(
         self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False
     ) -> None:
@@ -392,7 +434,7 @@ class StreamBuilder:
 
 def _element_bytes(words: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
     """Return int64[n]: bytes of what `dram_base` counts in each instruction, uint64[n, ...], if it is a LOAD,
-    GATHER or STORE."""
+    GATHER, STORE or NORMALISE."""
     opcode = _values(words, isa.OPCODE_FIELD)
     memory = _values(words, isa.field_of(isa.Load, "memory_type", config))
     halvings = np.zeros_like(opcode)

@@ -213,8 +213,8 @@ class _Loads:
 
     @cached_property
     def written(self) -> set[int]:
-        """Tensors that STOREs write."""
-        return set(self.record.tensors()[self.record.table(isa.Store)[0]].tolist())
+        """Tensors that instructions write."""
+        return set(self.record.written().tolist())
 
     def can_move(self, group: Group) -> bool:
         """Return whether the LOADs of a group copy constants, without padding, each to its own place."""

@@ -9,7 +9,14 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.footprint import FOOTPRINTS, Access, executing_unit, shared_accesses
+from vdla.hw.spec.footprint import (
+    FOOTPRINTS,
+    Access,
+    dram_access,
+    executing_unit,
+    forms_in_dram,
+    shared_accesses,
+)
 from vdla.hw.spec.memories import LOADABLE, LOADED_INTO_ACC
 from vdla.hw.spec.touched import Fields, extent, happens, named
 from vdla.hw.spec.vocabulary import MemoryType
@@ -26,6 +33,7 @@ UNITS_OF_LOADS = np.zeros(len(MemoryType), np.uint8)  # by memory type
 for _memory in LOADABLE:
     UNITS_OF_LOADS[_memory] = executing_unit(isa.Load, _memory)
 IN_ACC = np.isin(np.arange(len(MemoryType)), (MemoryType.ACC, *LOADED_INTO_ACC))  # by memory type
+WRITING = tuple(form for form in forms_in_dram() if dram_access(form).writes)
 NO_TENSOR = -1
 NO_LABEL = -1
 
@@ -156,6 +164,11 @@ class Record:
     def tensors(self) -> np.ndarray:
         """Return int64[n]: the number of the tensor that each instruction moves, or NO_TENSOR."""
         return np.array(self._tensors, np.int64)
+
+    def written(self) -> np.ndarray:
+        """Return int64[n]: the number of the tensor that each instruction writes, or NO_TENSOR."""
+        writes = np.isin(self.opcodes(), [form.opcode for form in WRITING])
+        return np.where(writes, self.tensors(), NO_TENSOR)
 
     def words(self, config: AcceleratorConfig) -> np.ndarray:
         """Return uint64[n, instruction_bits / 64]: the instructions, encoded without tokens."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.footprint import forms_in_dram
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Edit, Record
 from vdla.sim.compiled import whole
 from vdla.sim.records import Grid, IntArray, Ints
 
 OPERANDS = (MemoryType.INP, MemoryType.WGT)  # of products
-MOVING = (isa.Load, isa.Gather, isa.Store)
 SIZES = tuple(map(FIELDS[isa.Load].index, ("dram_base", "y_size", "x_size", "x_stride", "halvings")))
 PADS = tuple(map(FIELDS[isa.Load].index, ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")))
 UNKNOWN = -1  # as a content
@@ -26,9 +26,7 @@ def without_repeats(record: Record, config: AcceleratorConfig) -> Edit | None:
     copies = _copies(record)
     begin, end = _written(record, config)
     depth = sum(map(config.depth, OPERANDS))
-    stores = np.flatnonzero(record.opcodes() == isa.Store.opcode)
-    written = np.full(len(record), NO_TENSOR)
-    written[stores] = record.tensors()[stores]
+    written = record.written()
     versions = np.zeros(1 + int(record.tensors().max(initial=0)), np.int64)
     repeated = np.zeros(len(record), np.int64)
     tensors, held, elements, halvings = np.full((4, depth), UNKNOWN)
@@ -52,7 +50,7 @@ def _copies(record: Record) -> np.ndarray:
 def _written(record: Record, config: AcceleratorConfig) -> tuple[IntArray, IntArray]:
     """Return int64[n] and int64[n]: begin and end of what each instruction writes of the memories OPERANDS,
     which lie one behind the other; equal where an instruction writes nothing there."""
-    moving = np.isin(record.opcodes(), [form.opcode for form in MOVING])
+    moving = np.isin(record.opcodes(), [form.opcode for form in forms_in_dram()])
     touched = record.touched()
     begin, end = np.zeros((2, len(record)), np.int64)
     base = 0

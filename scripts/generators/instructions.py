@@ -9,13 +9,14 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access, operands, stepping_forms
 from vdla.hw.spec.memories import loadable_in, scratchpad_of
 from vdla.hw.spec.touched import ByteRows, accesses, elements, fields_of, named, rows_in_dram, total
-from vdla.hw.spec.vocabulary import DRAM_BASE_BITS, Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import DRAM_BASE_BITS, Extension, MemoryType, Parameter, Statistic
 
 UOP_TABLE = 4096  # byte address of the micro-ops that programs load
 DATA = 8192  # byte address of the first data that programs load and store
 GRANULE_BYTES = 64  # DRAM conflicts are kept in units of this
 UOP_TABLE_ENTRIES = 512
-FED_BACK = 0.6  # of the STOREs, where they can write INP
+FED_BACK = 0.6  # of the STOREs and NORMALISEs, where they can write INP
+NORMALISED = 0.6  # of the NORMALISEs, where they can write outputs
 PLACES_TRIED = 4  # for a LOAD that could run beside the instruction before it
 
 
@@ -28,7 +29,8 @@ class Access:
 
 
 class InstructionMaker:
-    """Make random instructions; keeps the contents of the micro-op memory, to stay within bounds.
+    """Make random instructions; keeps the contents of the micro-op memory, to stay within bounds, and the
+    statistics that were gathered, to use no others.
 
     Args:
         config: the accelerator.
@@ -42,6 +44,7 @@ class InstructionMaker:
         self._image_bytes = image_bytes
         self.uop_table = [self._random_uop() for _ in range(UOP_TABLE_ENTRIES)]
         self._uops = [isa.MicroOp()] * config.depth(MemoryType.UOP)
+        self._gathered: list[set[Statistic]] = [set() for _ in range(isa.NORMAL_ROWS)]
         self._worked: set[int] = set()  # halves of ACC in which the last GEMM, ALU or DEPTHWISE works
 
     def make(self) -> tuple[isa.Instruction, Access]:
@@ -49,6 +52,7 @@ class InstructionMaker:
         makers = [self._load] * 4 + [self._uop_load] + [self._gemm] * 3 + [self._store] * 2
         makers += [self._pad_register] if self._config.has(Extension.PAD_VALUE) else []
         makers += [self._gather] * 2 if self._config.has(Extension.GATHER) else []
+        makers += [self._normalise] * 4 if self._config.has(Extension.NORMALISE) else []
         makers += [self._alu] * 3 if self._config.alu_opcodes else []
         makers += [self._depthwise] * 3 if self._config.has(Extension.DEPTHWISE) else []
         return self._rng.choice(makers)()
@@ -74,8 +78,9 @@ class InstructionMaker:
             self._fill_uops(load)
         return self._touching(load)
 
-    def store_onto(self, byte: int) -> isa.Store:
-        """Return a STORE within its scratchpad that writes DRAM byte `byte` in one of its rows."""
+    def store_onto(self, byte: int) -> isa.Store | isa.Normalise:
+        """Return a STORE or NORMALISE within its scratchpad that writes DRAM byte `byte` in one of its
+        rows."""
         rng, memory = self._rng, MemoryType.OUT
         depth, target = self._config.depth(memory), byte // self._config.element_bytes(memory)
         while True:
@@ -83,16 +88,18 @@ class InstructionMaker:
             x_stride = rng.choice((x_size, x_size + rng.randrange(8), rng.randrange(x_size + 1)))
             base = target - rng.randrange(y_size) * x_stride - rng.randrange(x_size)
             if x_size * y_size <= depth and base >= 0:
-                sram_base = rng.randrange(depth - x_size * y_size + 1)
-                return isa.Store(
-                    memory_type=memory,
-                    sram_base=sram_base,
-                    dram_base=base,
-                    x_size=x_size,
-                    y_size=y_size,
-                    x_stride=x_stride,
-                    **self._parameters(x_size * y_size),
-                )
+                break
+        block = {
+            "memory_type": memory,
+            "sram_base": rng.randrange(depth - x_size * y_size + 1),
+            "dram_base": base,
+            "x_size": x_size,
+            "y_size": y_size,
+            "x_stride": x_stride,
+        }
+        if self._config.has(Extension.NORMALISE) and rng.random() < NORMALISED:
+            return isa.Normalise(**block, normal=1, statistic=rng.choice(list(Statistic)))
+        return isa.Store(**block, **self._parameters(x_size * y_size))
 
     def _random_uop(self) -> isa.MicroOp:
         config, rng = self._config, self._rng
@@ -258,14 +265,18 @@ class InstructionMaker:
         return instruction, access
 
     def _store(self) -> tuple[isa.Instruction, Access]:
-        if self._config.has(Extension.FEEDBACK) and self._rng.random() < FED_BACK:
-            return self._feed_back()
-        block = self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False)
-        taken = {name: value for name, value in block.items() if "pad" not in name}
-        return self._touching(isa.Store(**taken, **self._parameters(block["x_size"] * block["y_size"])))
+        block = self._written_block()
+        return self._touching(isa.Store(**block, **self._parameters(block["x_size"] * block["y_size"])))
 
-    def _feed_back(self) -> tuple[isa.Instruction, Access]:
-        """Return a STORE that writes INP, within it and within the accumulators."""
+    def _written_block(self) -> dict:
+        """Return the fields of a 2-D block of accumulators whose outputs fit DRAM, or INP."""
+        if self._config.has(Extension.FEEDBACK) and self._rng.random() < FED_BACK:
+            return self._block_of_inputs()
+        block = self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False)
+        return {name: value for name, value in block.items() if "pad" not in name}
+
+    def _block_of_inputs(self) -> dict:
+        """Return the fields of a 2-D block of accumulators whose outputs fit INP."""
         rng, inp, acc = self._rng, self._config.depth(MemoryType.INP), self._config.depth(MemoryType.OUT)
         while True:
             x_size, y_size = self._size(inp), self._size(acc)
@@ -273,23 +284,44 @@ class InstructionMaker:
             span = (max(y_size, 1) - 1) * x_stride + x_size
             if x_size * y_size <= acc and span <= inp:
                 break
-        store = isa.Store(
-            memory_type=MemoryType.INP,
-            sram_base=rng.randrange(acc - x_size * y_size + 1),
-            dram_base=rng.randrange(inp - span + 1),
-            x_size=x_size,
-            y_size=y_size,
-            x_stride=x_stride,
-            **self._parameters(x_size * y_size),
-        )
-        return self._touching(store)
+        return {
+            "memory_type": MemoryType.INP,
+            "sram_base": rng.randrange(acc - x_size * y_size + 1),
+            "dram_base": rng.randrange(inp - span + 1),
+            "x_size": x_size,
+            "y_size": y_size,
+            "x_stride": x_stride,
+        }
+
+    def _normalise(self) -> tuple[isa.Instruction, Access]:
+        """Return a NORMALISE that gathers a statistic, or writes outputs if it may use one."""
+        rng, block = self._rng, self._written_block()
+        rows = range(min(block["x_size"] * block["y_size"], isa.NORMAL_ROWS))
+        known = set(Statistic).intersection(*(self._gathered[row] for row in rows))
+        fields = {"normal": 0, "anew": rng.randrange(2)}
+        if known and rng.random() < NORMALISED:
+            fields |= {"normal": rng.randint(1, self._sets), "statistic": rng.choice(sorted(known))}
+        else:
+            powers = [Statistic.POWERS] * 2 if Statistic.GREATEST in known else []
+            fields["statistic"] = rng.choice([Statistic.GREATEST, Statistic.MOMENTS, *powers])
+            fields["anew"] |= fields["statistic"] not in known
+            for row in rows:
+                self._gathered[row].add(fields["statistic"])
+        tables = min(self._config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS - 1, isa.MOST_TABLES)
+        fields["parameters"] = rng.choice((0, rng.randint(1, self._sets), rng.randint(1, self._sets)))
+        fields["table"] = rng.choice((0, rng.randint(1, tables)))
+        return self._touching(isa.Normalise(**block, **fields))
+
+    @property
+    def _sets(self) -> int:
+        """The sets of parameters that ACC has room for and an instruction can name."""
+        return min(self._config.depth(MemoryType.ACC) // len(Parameter), isa.MOST_PARAMETER_SETS)
 
     def _parameters(self, elements: int) -> dict:
         """Return whether and by what a STORE of `elements` requantises, looks up and adds."""
         config, rng, fields = self._config, self._rng, {}
-        sets = min(config.depth(MemoryType.ACC) // len(Parameter), isa.MOST_PARAMETER_SETS)
         if config.has(Extension.REQUANTISE):
-            fields["parameters"] = rng.randint(0, sets)
+            fields["parameters"] = rng.randint(0, self._sets)
         if config.has(Extension.TABLE):
             tables = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
             fields["table"] = rng.choice((0, rng.randint(0, min(tables, isa.MOST_TABLES))))

@@ -9,7 +9,7 @@ import numpy as np
 
 from generators.instructions import UOP_TABLE, Access, InstructionMaker
 from vdla.hw.spec import codec, isa
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.config import NORMALISABLE, AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError, OverwriteError
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit, unit_of
 from vdla.hw.spec.vocabulary import VTA_SRAM_BASE_BITS, VTA_UOP_BITS, Extension, MemoryType
@@ -86,7 +86,8 @@ def random_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Pr
 
 
 def self_storing_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Program:
-    """Return a random program with one STORE more, which writes the stream or micro-ops that it loads."""
+    """Return a random program with one STORE or NORMALISE more, which writes the stream or micro-ops that it
+    loads."""
     rng, program = random.Random(seed), random_program(config, seed, length)
     byte = rng.choice([_random_stream_byte, _random_uop_byte])(program, rng)
     store = InstructionMaker(config, rng, IMAGE_BYTES).store_onto(byte)
@@ -274,6 +275,8 @@ def _choices(rng: random.Random) -> dict[str, Any]:
         choices["extensions"] = tuple(set(choices["extensions"]) - {Extension.DEPTHWISE_ROWS})
     else:
         choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16, 16, 32)))
+    if Extension.NORMALISE in choices["extensions"] and rng.random() < 0.5:
+        choices |= dict(zip(("batch", "inp_bits", "acc_bits"), NORMALISABLE, strict=True))
     choices["acc_ports"] = rng.choice((1, 2))
     if Extension.FEEDBACK in choices["extensions"] and rng.random() < 0.5:
         choices["block_in"] = choices["block_out"]

@@ -10,12 +10,14 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.presets import DEFAULT, VTA
 from vdla.hw.spec.registers import Fault
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.sim.decoded import decode_stream
-from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY
+from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY, UNGATHERED
 from vdla.sim.verify.verifier import describe, findings
 
 DRAM_BYTES = 1 << 16
+NORMALISING = DEFAULT.with_changes(name="normalising", extensions=(*DEFAULT.extensions, Extension.NORMALISE))
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,17 @@ FINDINGS = {
         "Broken promise",
         encoded_for=DEFAULT,
         runs_on=DEFAULT,
+    ),
+    UNGATHERED: Cause(
+        "LOAD(push_next=1, memory_type=ACC, y_size=1, x_size=4, x_stride=4)\n"
+        "NORMALISE(pop_prev=1, memory_type=OUT, y_size=1, x_size=1, normal=1, statistic=MOMENTS)\n"
+        "FINISH()",
+        "Gather the statistic of all elements of the row first, by NORMALISEs without `normal`, the first of "
+        "them with `anew`. POWERS also needs GREATEST of all elements. Statistics of earlier streams do not "
+        "count.",
+        "Use of a statistic that was not gathered",
+        encoded_for=NORMALISING,
+        runs_on=NORMALISING,
     ),
 }
 """Each kind of finding of the verifier."""

@@ -83,6 +83,14 @@ FAULTS = (
         "and np.all([fields(name) == 0 for name in access.fresh], axis=0)",
         "and np.any([fields(name) == 0 for name in access.fresh], axis=0)",
     ),
+    Fault(FOLLOW, "watch.gathered[row] |= item.uses | item.gathers", "watch.gathered[row] |= item.uses"),
+    Fault(FOLLOW, "for row in range(item.normal_rows):", "for row in range(item.normal_rows - 1):"),
+    Fault(
+        COLUMNS,
+        'uses = np.where(writes | (fields("anew") == 0), own, 0)',
+        "uses = np.where(writes, own, 0)",
+    ),
+    Fault(COLUMNS, "return uses | needs_greatest << Statistic.GREATEST", "return uses"),
     Fault(
         SHADOW,
         "bits = smallest | walk.base | walk.step_out | walk.trips_in * walk.step_in",
@@ -98,6 +106,12 @@ FAULTS = (
         '_PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"',
         '_PARAMETERS = f"{len(Parameter)} * parameters"',
     ),
+    Fault(
+        FOOTPRINT,
+        '_NORMAL = f"{len(NormalParameter)} * normal - {len(NormalParameter)}"',
+        '_NORMAL = f"{len(NormalParameter)} * normal"',
+    ),
+    Fault(FOOTPRINT, "str(isa.POWER_TABLE_ELEMENTS)", "str(isa.TABLE_ELEMENTS)"),
     Fault(FOOTPRINT, "{TAPS - 1}", "{TAPS}"),
     Fault(FOOTPRINT, "range(1, MOST_ROWS)", "range(1, MOST_ROWS - 1)"),
     Fault(FOOTPRINT, "more_rows - {row - 1}", "more_rows - {row}"),

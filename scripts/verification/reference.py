@@ -10,9 +10,10 @@ It shares no code with `vdla.sim.verify`, the footprints and the interleaver. It
 
 A stream is safe under these conditions:
 
-- No STORE writes micro-ops that the stream loads.
+- No STORE or NORMALISE writes micro-ops that the stream loads.
 - The execution ends with FINISH.
 - Every place exists, and every place on chip was written before it is read.
+- A NORMALISE uses only statistics of rows that a NORMALISE before it in the stream has gathered.
 - Two instructions of different units that use the same place are in order, if at least one of them writes.
 - A LOAD with `beside` writes no half of ACC that the last GEMM, ALU or DEPTHWISE uses.
 """
@@ -23,13 +24,13 @@ from itertools import product
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Statistic
 
 UOP, INP, WGT, ACC = MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC
 TABLE, RES, OUT = MemoryType.TABLE, MemoryType.RES, MemoryType.OUT
 LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = range(3)
 DRAM = "DRAM"
-BEYOND, EMPTY, CONFLICT, BROKEN = "beyond", "empty", "conflict", "broken promise"
+BEYOND, EMPTY, CONFLICT, BROKEN, UNGATHERED = "beyond", "empty", "conflict", "broken promise", "ungathered"
 Place = tuple[object, int]
 
 
@@ -60,7 +61,8 @@ class Verdict:
         fault: "" if the stream is safe; "overwrites" if it changes its micro-ops; "stuck" if the execution
             does not reach FINISH; else "unsafe".
         index: the first instruction, in order of execution, with a violation.
-        violations: (kind, memory, element) of all violations of that instruction.
+        violations: (kind, memory, element) of all violations of that instruction; of UNGATHERED, the
+            statistic and the row.
     """
 
     fault: str = ""
@@ -90,15 +92,15 @@ def judge(
     written: set[Place] = set()
     accesses: dict[int, Accesses] = {}
     halves_in_use: set[int] = set()
+    gathered: set[tuple[Statistic, int]] = set()
     for index in order:
         item = instructions[index]
         now = accesses_of(item, uops, config)
         violations = {(BEYOND, *place) for place in now.reads | now.writes if not exists(place, dram, config)}
+        violations |= {(UNGATHERED, *each) for each in statistics_used(item) - gathered}
         if not filled:
             violations |= {(EMPTY, *place) for place in now.needs - written}
-        for position, earlier in accesses.items():
-            if unit_of(instructions[position]) != unit_of(item) and not done_before[index] >> position & 1:
-                violations |= {(CONFLICT, *place) for place in shared_places(earlier, now)}
+        violations |= conflicts(now, others_of(item, instructions, accesses), done_before[index])
         if isinstance(item, isa.Load) and promises(item):
             violations |= broken_promises(now, halves_in_use, config)
         if violations:
@@ -107,9 +109,25 @@ def judge(
             halves_in_use = halves_of(now, config)
         if isinstance(item, isa.Load) and item.memory_type == UOP:
             load_uops(item, uops, dram, config)
+        gathered |= statistics_gathered(item)
         written |= {place for place in now.writes if place[0] != DRAM}
         accesses[index] = now
     return SAFE
+
+
+def others_of(
+    item: isa.Instruction, instructions: Sequence[isa.Instruction], accesses: dict[int, Accesses]
+) -> dict[int, Accesses]:
+    """Return the accesses, by position, of the instructions of other units than an instruction's."""
+    unit = unit_of(item)
+    return {index: each for index, each in accesses.items() if unit_of(instructions[index]) != unit}
+
+
+def conflicts(now: Accesses, others: dict[int, Accesses], done_before: int) -> set[tuple[str, object, int]]:
+    """Return the violations of an instruction by places that it shares with instructions of other units, by
+    position, which may not be done before."""
+    unordered = (earlier for position, earlier in others.items() if not done_before >> position & 1)
+    return {(CONFLICT, *place) for earlier in unordered for place in shared_places(earlier, now)}
 
 
 def broken_promises(
@@ -119,10 +137,35 @@ def broken_promises(
     return {(BROKEN, *place) for place in accesses.writes if half_of(place[1], config) in halves_in_use}
 
 
+def rows_of(item: isa.Normalise) -> range:
+    """Return the rows of which a NORMALISE gathers or uses statistics: one for each element, modulo 256."""
+    return range(min(item.y_size * item.x_size, 256))
+
+
+def statistics_gathered(item: isa.Instruction) -> set[tuple[Statistic, int]]:
+    """Return the statistic that an instruction gathers, with each of its rows."""
+    if not isinstance(item, isa.Normalise) or item.normal:
+        return set()
+    return set(product([item.statistic], rows_of(item)))
+
+
+def statistics_used(item: isa.Instruction) -> set[tuple[Statistic, int]]:
+    """Return the statistics that an instruction uses, with their rows."""
+    if not isinstance(item, isa.Normalise):
+        return set()
+    used = set()
+    if item.normal or not item.anew:
+        used.add(item.statistic)
+    if item.statistic == Statistic.POWERS:
+        used.add(Statistic.GREATEST)
+    return set(product(used, rows_of(item)))
+
+
 def overwrites_micro_ops(instructions: Sequence[isa.Instruction], config: AcceleratorConfig) -> bool:
-    """Whether a STORE of a stream writes a byte of DRAM that a LOAD of UOP reads; behind FINISH, too."""
+    """Whether a STORE or NORMALISE of a stream writes a byte of DRAM that a LOAD of UOP reads; behind FINISH,
+    too."""
     loads = [item for item in instructions if isinstance(item, isa.Load) and item.memory_type == UOP]
-    stores = [item for item in instructions if isinstance(item, isa.Store)]
+    stores = [item for item in instructions if isinstance(item, isa.Store | isa.Normalise)]
     read = {place for load in loads for place in accesses_of(load, (), config).reads}
     return any(read & accesses_of(each, (), config).writes for each in stores)
 
@@ -133,7 +176,7 @@ def overwrites_micro_ops(instructions: Sequence[isa.Instruction], config: Accele
 def unit_of(item: isa.Instruction) -> int:
     """Return the unit that executes an instruction: INP and WGT are loaded by the load unit, everything else
     by the compute unit."""
-    if isinstance(item, isa.Store):
+    if isinstance(item, isa.Store | isa.Normalise):
         return STORE_UNIT
     if isinstance(item, isa.Gather) or (isinstance(item, isa.Load) and item.memory_type in (INP, WGT)):
         return LOAD_UNIT
@@ -233,6 +276,8 @@ def accesses_of(item: isa.Instruction, uops: Sequence[isa.MicroOp], config: Acce
             block(item, places, config)
         case isa.Store() if item.x_size and item.y_size:
             store(item, places, config)
+        case isa.Normalise() if item.x_size and item.y_size:
+            normalise(item, places, config)
         case isa.Gemm() | isa.Alu():
             for uop, i, j in steps(item, uops, places):
                 step(item, uop, i, j, places)
@@ -270,6 +315,23 @@ def store(item: isa.Store, places: Accesses, config: AcceleratorConfig) -> None:
         if item.residual:
             places.read(*((ACC, number) for number in range(4)))
             places.read(*((RES, item.residual - 1 + number) for number in elements))
+    write_outputs(item, places, config)
+
+
+def normalise(item: isa.Normalise, places: Accesses, config: AcceleratorConfig) -> None:
+    """Add the places of a NORMALISE."""
+    places.read(*((ACC, item.sram_base + number) for number in range(item.y_size * item.x_size)))
+    if item.parameters:
+        places.read(*((ACC, 4 * (item.parameters - 1) + number) for number in range(4)))
+    if item.table:
+        places.read(*((TABLE, 64 * (item.table - 1) + number) for number in range(128)))
+    if item.normal:
+        places.read(*((ACC, 4 * (item.normal - 1) + number) for number in range(4)))
+        write_outputs(item, places, config)
+
+
+def write_outputs(item: isa.Store | isa.Normalise, places: Accesses, config: AcceleratorConfig) -> None:
+    """Add the places that outputs are written to."""
     size = config.element_bytes(OUT)
     for y in range(item.y_size):
         begin, end = (item.dram_base + y * item.x_stride + x for x in (0, item.x_size))

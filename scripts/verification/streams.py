@@ -14,9 +14,9 @@ from vdla.hw.spec.errors import EncodingError, OverwriteError, ProgramError
 from vdla.hw.spec.footprint import chip_access, stepping_forms
 from vdla.hw.spec.memories import LOADED_INTO_ACC, scratchpads_of
 from vdla.hw.spec.touched import ByteRows, accesses, extent, fields_of, named, rows_in_dram
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Statistic
 from vdla.hw.spec.window import MOST_ROWS
-from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY
+from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY, UNGATHERED
 from vdla.sim.verify.verifier import MOST_FINDINGS, findings
 from verification import reference
 
@@ -25,6 +25,7 @@ KINDS = {
     EMPTY: reference.EMPTY,
     CONFLICT: reference.CONFLICT,
     BROKEN: reference.BROKEN,
+    UNGATHERED: reference.UNGATHERED,
 }
 OTHER_UNITS = 2  # with which a place may conflict: two findings, one violation
 BEYOND_DRAM = (reference.BEYOND, reference.DRAM)
@@ -64,8 +65,9 @@ def damaged(subject: Subject, rng: random.Random) -> Subject:
     """Return a stream with one fault of the table DAMAGES.
 
     A field or a micro-op is changed, or an instruction is left out, repeated or moved. Other faults are a
-    STORE onto micro-ops, a transfer at the edge of another transfer or of DRAM, a LOAD that promises to run
-    beside another instruction, and rows of a DEPTHWISE's window far apart.
+    STORE or NORMALISE onto micro-ops, a transfer at the edge of another transfer or of DRAM, a LOAD that
+    promises to run beside another instruction, rows of a DEPTHWISE's window far apart, and statistics that
+    no NORMALISE gathers.
     """
     while True:
         candidate = rng.choice(DAMAGES)(subject, rng)
@@ -121,12 +123,12 @@ def _with_other_uop(subject: Subject, rng: random.Random) -> Subject:
 
 
 def _with_store_onto_micro_ops(subject: Subject, rng: random.Random) -> Subject:
-    """Return a stream in which a STORE writes at micro-ops that a LOAD reads, or beside them."""
+    """Return a stream in which a STORE or NORMALISE writes at micro-ops that a LOAD reads, or beside them."""
     loads = [item for item in subject.instructions if getattr(item, "memory_type", None) is MemoryType.UOP]
     stores = [
         index
         for index, item in enumerate(subject.instructions)
-        if isinstance(item, isa.Store) and item.memory_type is MemoryType.OUT
+        if isinstance(item, isa.Store | isa.Normalise) and item.memory_type is MemoryType.OUT
     ]
     if not loads or not stores:
         return _with_other_field(subject, rng)
@@ -148,7 +150,7 @@ def _with_transfer_at_an_edge(subject: Subject, rng: random.Random) -> Subject:
         return _with_other_field(subject, rng)
     gathers, stores = (
         [index for index in transfers if isinstance(subject.instructions[index], form)]
-        for form in (isa.Gather, isa.Store)
+        for form in (isa.Gather, (isa.Store, isa.Normalise))
     )
     index, neighbour = (_often(preferred, list(transfers), rng) for preferred in (gathers, stores))
     rows, item, size = transfers[index], subject.instructions[index], 1
@@ -234,8 +236,21 @@ def _with_other_order(subject: Subject, rng: random.Random) -> Subject:
     return replace(subject, instructions=tuple(items))
 
 
+def _with_ungathered_statistic(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in which a NORMALISE has fewer rows, or another statistic, or begins none anew."""
+    items = list(subject.instructions)
+    places = [index for index, item in enumerate(items) if isinstance(item, isa.Normalise) and item.x_size]
+    if not places:
+        return _with_other_field(subject, rng)
+    index = rng.choice(places)
+    name = rng.choice(["x_size", "anew", "statistic", "statistic"])
+    changed = {"x_size": items[index].x_size // 2, "anew": 0}
+    return subject.changed(index, **{name: changed.get(name, rng.choice([Statistic.POWERS, *Statistic]))})
+
+
 DAMAGES = (
     _with_other_field,
+    _with_ungathered_statistic,
     _with_other_flag,
     _with_last_row_at_the_end,
     _with_other_uop,

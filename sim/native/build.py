@@ -21,6 +21,7 @@ from vdla.sim.decoded import DecodedStream, slot_count
 from vdla.sim.native.compute import emit_alu, emit_depthwise, emit_gemm, emit_pack_inp
 from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
+from vdla.sim.native.normalise import emit_normalise
 from vdla.sim.native.steps import steps_at_once
 from vdla.sim.native.store import emit_store
 from vdla.sim.native.transfer import emit_loads
@@ -145,6 +146,8 @@ def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
     }
     if config.has(Extension.DEPTHWISE):
         functions[Opcode.DEPTHWISE] = emit_depthwise(module, config)
+    if config.has(Extension.NORMALISE):
+        functions[Opcode.NORMALISE] = emit_normalise(module, config, pack_inp)
     _emit_run(module, functions, slot_count(config))
     return module
 

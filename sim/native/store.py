@@ -83,7 +83,7 @@ def _emit_store_into(e: InstructionEmitter, memory: MemoryType, pack_inp: ir.Fun
     for access in FOOTPRINTS[isa.Store].accesses:
         if not access.where and access.of in (None, memory):
             e.refuse_beyond(access, access.memory)
-    target = _inputs(e, pack_inp) if memory is MemoryType.INP else _dram(e)
+    target = destination_in(e, memory, pack_inp)
     if not e.config.has(Extension.REQUANTISE):
         _emit_rows(e, target, lambda value, part: value)
         return e.finish()
@@ -93,6 +93,12 @@ def _emit_store_into(e: InstructionEmitter, memory: MemoryType, pack_inp: ir.Fun
         with scaled:
             _emit_scaled(e, target)
     return e.finish()
+
+
+def destination_in(e: InstructionEmitter, memory: MemoryType, pack_inp: ir.Function) -> Destination:
+    """Return where a STORE or NORMALISE of a memory type writes; `pack_inp`: what prepares inputs for the
+    array."""
+    return _inputs(e, pack_inp) if memory is MemoryType.INP else _dram(e)
 
 
 def _dram(e: InstructionEmitter) -> Destination:
@@ -123,18 +129,18 @@ def _emit_scaled(e: InstructionEmitter, target: Destination) -> None:
         if access.where:
             with e.when(reduce(b.and_, (e.is_set(name) for name in access.where))):
                 e.refuse_beyond(access, access.memory)
-    requantiser = _requantiser(e)
+    requantised = requantiser(e, b.sub(e.field("parameters"), i64(1)))
     further = [extension for extension in _FURTHER if config.has(extension)]
     if not further:
-        _emit_rows(e, target, requantiser)
+        _emit_rows(e, target, requantised)
         return
     with b.if_else(reduce(b.or_, (e.is_set(_FURTHER[extension]) for extension in further))) as (more, alone):
         with more:
             makers = {Extension.TABLE: _table, Extension.RESIDUAL: _residual}
-            steps = [requantiser, *(makers[extension](e) for extension in further)]
+            steps = [requantised, *(makers[extension](e) for extension in further)]
             _emit_rows(e, target, lambda value, part: _through(steps, value, part))
         with alone:
-            _emit_rows(e, target, requantiser)
+            _emit_rows(e, target, requantised)
 
 
 _FURTHER = {Extension.TABLE: "table", Extension.RESIDUAL: "residual"}
@@ -210,10 +216,10 @@ def _shifted(e: Emitter, value: ir.Value, shift: ir.Value) -> ir.Value:
     return b.ashr(b.add(value, half), shift)
 
 
-def _requantiser(e: InstructionEmitter) -> Narrowing:
-    """Return the requantisation by a STORE's parameters, each value by the parameters of its channel."""
+def requantiser(e: InstructionEmitter, number: ir.Value) -> Narrowing:
+    """Return the requantisation by the set of parameters with this number, counted from 0, each value by the
+    parameters of its channel."""
     b, shape = e.builder, shape_of(MemoryType.OUT, e.config)
-    number = b.sub(e.field("parameters"), i64(1))
     base = e.at(e.memory("acc"), e.scaled(number, len(Parameter) * shape.chip_bytes))
 
     def narrowed(value: ir.Value, part: Part) -> ir.Value:

@@ -1,6 +1,6 @@
 """The data that timing needs of each instruction: counts, addresses and token edges."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
@@ -44,8 +44,10 @@ class TimedInstruction:
     lead_steps: Int32  # cycles of padding before the first row,
     gap_steps: Int32  # between two rows,
     tail_steps: Int32  # and behind the last
-    parameters: Annotated[int, np.int8]  # that a STORE reads before its rows
-    feeds: bool  # a STORE that writes INP
+    parameters: Annotated[int, np.int8]  # that a STORE or NORMALISE reads before its rows
+    feeds: bool  # a STORE or NORMALISE that writes INP
+    gathers_rows: bool  # a NORMALISE that writes nothing
+    kind: Narrow  # of a NORMALISE with rows, see `normal_kind`; 0: of no kind
     inputs: bool  # a LOAD or GATHER that writes INP
     lane_bytes: Annotated[int, np.int16]  # that such a cycle, or a STORE's read, moves
     gathers: bool  # elements of its rows begin anywhere,
@@ -120,13 +122,32 @@ def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.
         values["feeds"] = fields("memory_type") == MemoryType.INP
         sets = np.where(fields("residual") > 0, 2, 1)
         values["parameters"] = np.where((fields("parameters") > 0) & (rows > 0), sets * len(Parameter), 0)
+    if form is isa.Normalise:
+        values |= _normalisation(fields, rows)
     for name, value in values.items():
         columns[name][chosen] = value
 
 
+def _normalisation(fields: Fields, rows: IntArray) -> dict[str, IntArray]:
+    """Return what the store unit's timing needs of NORMALISEs only."""
+    writes, moves = fields("normal") > 0, rows > 0
+    sets = (fields("parameters") > 0).astype(np.int64) + writes
+    return {
+        "feeds": writes & (fields("memory_type") == MemoryType.INP),
+        "gathers_rows": ~writes,
+        "kind": np.where(moves, normal_kind(fields("statistic"), writes), 0),
+        "parameters": np.where(moves, sets * len(Parameter), 0),
+    }
+
+
+def normal_kind(statistic: Any, writes: Any) -> Any:
+    """Return the kind of NORMALISEs (numbers or integer arrays) that have rows, from 1 on."""
+    return 1 + 2 * statistic + writes
+
+
 def _lane_bytes(config: AcceleratorConfig, form: type[isa.Instruction], element: IntArray) -> IntArray:
     """Return the bytes that a cycle of a scratchpad's port moves for an instruction of a form."""
-    if form is isa.Store:
+    if form in (isa.Store, isa.Normalise):
         return np.full(len(element), config.store_read_bytes)
     whole: IntArray = element if form is isa.Gather else np.minimum(element, config.bus_bytes)
     return whole

@@ -26,8 +26,9 @@ from vdla.hw.spec.timing import (
     store_stages,
 )
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Statistic
 from vdla.sim.records import Grid, IntArray, Ints, RecordArray, Records, record_dtype
+from vdla.sim.timing.columns import normal_kind
 from vdla.sim.timing.result import BEAT_COUNTERS, BeatRun, Burst, LentRun, Span
 
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
@@ -37,6 +38,7 @@ MOST_STAGES = store_stages(Extension, store_read_stages(1, MOST_GEMM_STAGES))
 MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
 IDLE_GUARDED, IDLE = 0b0011, 0b1011  # what an idle SDRAM offers, see `vdla.sim.timing.sdram`
 FAR = 1 << 60  # a cycle that never comes
+FIRST_KIND = normal_kind(Statistic.GREATEST, False)  # as if a NORMALISE that gathers had been before
 LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
 
 
@@ -202,6 +204,7 @@ class Store:
     burst_address: int
     burst_starts: int
     prepares: int  # parameters to be read yet
+    kind: int  # of the latest NORMALISE that has begun and has rows
     staged: int  # reads on their way to the queues, as runs of reads that bring a beat each, one per cycle,
     runs: int  # or single reads that bring more or less
     runs_first: int
@@ -418,6 +421,7 @@ def new_machine(config: AcceleratorConfig, memory: AnyMemory, stream_address: in
         fetch["part"] = stream_address // size % (config.bus_bytes // size)
     for name in ("issue_last", "started", "taken"):
         machine["compute"][name] = -FAR
+    machine["store"]["kind"] = FIRST_KIND
     machine["control"]["cycle"] = 1
     machine["log"]["instruction"][:], machine["log"]["since"][:], machine["log"]["state"][:] = -1, 1, -1
     machine["log"]["beat_run"][:] = -1
@@ -435,7 +439,8 @@ def _start_sdram(machine: np.void, timing: dict[str, int]) -> None:
 
 def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, object]:
     """Return the values of HARDWARE."""
-    stages = store_stages(config.extensions, store_read_stages(config.acc_ports, config.operand_stages))
+    extensions = config.effective_extensions
+    stages = store_stages(extensions, store_read_stages(config.acc_ports, config.operand_stages))
     return {
         "bus_shift": config.bus_bytes.bit_length() - 1,
         "burst_bytes": config.burst_bytes,
@@ -452,7 +457,7 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
         "given_stage": given_stage(config.operand_stages),
         "retire_stage": retire_stage(config.operand_stages),
         "store_beats": BURSTS_STORED_AHEAD * config.burst_beats + stages - 1,
-        "store_requests": STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1,
+        "store_requests": STORE_REQUESTS_AHEAD + store_stages(extensions) - 1,
         "store_stages": stages,
         "store_element": config.element_bytes(MemoryType.OUT) if config.acc_ports == 1 else 0,
         "out_bytes": config.element_bytes(MemoryType.OUT),

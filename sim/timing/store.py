@@ -125,14 +125,14 @@ def store_moves_on(machine: Machine, program: TimedProgram, reads: bool) -> bool
     each cycle, and nothing else changes.
     """
     store, prepares = machine.store, machine.store.prepares
-    turns = prepares > 0
+    turns, settled = prepares > 0, store.active == 0 and store.staged == 0
     if next_enters(store) == machine.control.cycle:
         turns |= _enter_queues(store) or (store.active != 0 and not reads)  # there may be room for a read
     if reads and prepares > 0:
         store.prepares -= 1
     elif reads:
         turns |= _issue(machine, program)
-    if store.waits and store.active == 0:
+    if store.waits and store.active == 0 and (settled or not _differs(store, program[store.waiting])):
         _begin(store, program)
         turns = True
     return turns
@@ -211,17 +211,17 @@ def _issue(machine: Machine, program: TimedProgram) -> bool:
 
 @part
 def _reads(machine: Machine, program: TimedProgram, last: bool) -> tuple[bool, bool, bool]:
-    """Go on behind one read; return whether it ends a beat, a burst (the `last` read of a STORE without
-    bursts ends a mark), and an element of INP."""
+    """Go on behind one read; return whether it ends a beat, a burst (the `last` read of an instruction
+    without bursts ends a mark), and an element of INP."""
     store, instruction = machine.store, program[machine.store.instruction]
     if store.rows == 0:
         store.burst_beats = 0
         return False, True, False
     beat_ends, burst_ends = _reads_data(store, instruction, machine.hardware)
-    if not instruction.feeds:
+    if not (instruction.feeds or instruction.gathers_rows):
         return beat_ends, burst_ends, False
     store.burst_beats = 0
-    return False, last, (store.address & (machine.hardware.out_bytes - 1)) == 0
+    return False, last, instruction.feeds and (store.address & (machine.hardware.out_bytes - 1)) == 0
 
 
 @part
@@ -264,6 +264,13 @@ def store_starts(store: Store, index: int) -> None:
 
 
 @part
+def _differs(store: Store, instruction: TimedInstruction) -> bool:
+    """Whether an instruction is a NORMALISE of another kind than the NORMALISE before it: it begins when no
+    read is on its way."""
+    return instruction.kind != 0 and instruction.kind != store.kind
+
+
+@part
 def _begin(store: Store, program: TimedProgram) -> None:
     """Go on to the instruction that waits."""
     instruction = program[store.waiting]
@@ -271,6 +278,8 @@ def _begin(store: Store, program: TimedProgram) -> None:
     store.address = store.row = instruction.address
     store.remaining, store.burst_starts = instruction.row_bytes, 1
     store.prepares = instruction.parameters
+    if instruction.kind != 0:
+        store.kind = instruction.kind
 
 
 @part

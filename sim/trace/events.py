@@ -125,6 +125,10 @@ def label(program: DecodedStream, index: int) -> str:
                 f"{instruction.opcode.name} {instruction.memory_type.name} "
                 f"{instruction.y_size}x{instruction.x_size}"
             )
+        case isa.Normalise():
+            where = f"into {instruction.memory_type.name} " if instruction.normal else ""
+            size = f"{instruction.y_size}x{instruction.x_size}"
+            return f"{instruction.opcode.name} {instruction.statistic.name} {where}{size}"
         case isa.Gemm() | isa.Alu() | isa.Depthwise():
             count = max(steps(type(instruction), fields_of(instruction)), 0)
             name = (

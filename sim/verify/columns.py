@@ -8,7 +8,7 @@ from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.footprint import FOOTPRINTS, MOST_ACCESSES, Access
 from vdla.hw.spec.memories import LOADED_INTO_ACC, scratchpad_of
 from vdla.hw.spec.touched import Fields, extent, happens, rows_in_dram, total
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Statistic
 from vdla.sim.decoded import DecodedStream, blocks
 from vdla.sim.records import IntArray, Narrow, RecordArray, record_dtype
 from vdla.sim.rows import element_bytes
@@ -23,6 +23,9 @@ class Item:
     rows: bool  # each micro-op names the first elements of its row: the inner axes are innermost
     fits: bool  # its walks on chip that do not depend on micro-ops stay inside their memories
     fills: bool  # it loads micro-ops
+    normal_rows: int  # rows of a NORMALISE, of which there are statistics
+    uses: int  # a bit for each statistic that it uses of its rows
+    gathers: int  # a bit for the statistic that it gathers
     beside: bool  # a LOAD that promises to write no half of ACC in which the instruction before it works
     uop_begin: int
     uop_end: int
@@ -130,8 +133,21 @@ def _fill(
         pushes = (fields("push_prev") | fields("push_next")) != 0
         into_acc = np.isin(fields("memory_type"), LOADED_INTO_ACC)
         items["beside"][chosen] = (fields("beside") != 0) & into_acc & ~pushes
+    if form is isa.Normalise:
+        elements = np.minimum(fields("y_size") * fields("x_size"), isa.NORMAL_ROWS)
+        items["normal_rows"][chosen] = elements
+        items["uses"][chosen], items["gathers"][chosen] = _statistics(fields)
     for name in ("uop_begin", "uop_end", "iter_out", "iter_in"):
         items[name][chosen] = fields(name)
+
+
+def _statistics(fields: Fields) -> tuple[IntArray, IntArray]:
+    """Return a bit for each statistic that NORMALISEs use, and a bit for the statistic that they gather."""
+    statistic, writes = fields("statistic"), fields("normal") != 0
+    own = 1 << statistic
+    uses = np.where(writes | (fields("anew") == 0), own, 0)
+    needs_greatest = statistic == Statistic.POWERS
+    return uses | needs_greatest << Statistic.GREATEST, np.where(writes, 0, own)
 
 
 def _walk(access: Access, fields: Fields, types: IntArray, config: AcceleratorConfig) -> dict[str, object]:

@@ -15,13 +15,14 @@ in each row: first its sources, then its destinations.
 from typing import NamedTuple
 
 from vdla.hw.spec.footprint import MOST_ACCESSES
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Statistic
 from vdla.sim.compiled import part, whole
 from vdla.sim.records import ByteArray, IntArray, Ints, RecordArray, Records
 from vdla.sim.verify.columns import DRAM, LOAD_FROM_DRAM, LOAD_ON_CHIP, Item, Walk
 from vdla.sim.verify.touch import (
     BEYOND,
     BROKEN,
+    UNGATHERED,
     Access,
     Watch,
     half_of,
@@ -31,6 +32,7 @@ from vdla.sim.verify.touch import (
 )
 
 UOP = int(MemoryType.UOP)
+STATISTICS = len(Statistic)
 NEVER = 1 << 40  # a trip that no loop has
 NOWHERE = -1
 ELEMENTS_AT_ONCE = 1 << 26
@@ -61,6 +63,8 @@ def follow_transfer(watch: Watch, item: Item, unit: int, index: int) -> None:
         walk = watch.walks[first + number]
         if walk.happens and not follow_walk(watch, walk, Access(unit, index, walk.writes, walk.needs)):
             return
+    if item.normal_rows:
+        follow_statistics(watch, item, index)
     if item.beside:
         hold_to_promise(watch, watch.walks[first + LOAD_ON_CHIP], index)
     if item.fills:
@@ -107,6 +111,18 @@ def hold_to_promise(watch: Watch, chip: Walk, index: int) -> None:
         if watch.worked[1] >> half_of(watch, element) & 1:
             report(watch, BROKEN, index, watch.worked[0], chip.memory, element)
             return
+
+
+@part
+def follow_statistics(watch: Watch, item: Item, index: int) -> None:
+    """Report the statistics that a NORMALISE uses and the stream has not gathered, row by row; note which it
+    gathers."""
+    for row in range(item.normal_rows):
+        missing = item.uses & ~watch.gathered[row]
+        for statistic in range(STATISTICS):
+            if missing >> statistic & 1:
+                report(watch, UNGATHERED, index, -1, statistic, row)
+        watch.gathered[row] |= item.uses | item.gathers  # say so once
 
 
 @part

@@ -9,7 +9,7 @@ from vdla.sim.records import Grid, IntArray, Ints, Records
 from vdla.sim.verify.columns import DRAM, Walk
 from vdla.sim.verify.shadow import Shadow
 
-CONFLICT, EMPTY, BEYOND, BROKEN = 1, 2, 3, 4  # kinds of findings
+CONFLICT, EMPTY, BEYOND, BROKEN, UNGATHERED = 1, 2, 3, 4, 5  # kinds of findings
 PAGE_SHIFT = 12
 UNITS = len(Unit)
 ACC = int(MemoryType.ACC)
@@ -25,6 +25,7 @@ class Watch(NamedTuple):
         words: uint32 or int64[...]: DRAM, from which micro-ops come, each of `uop_bytes`.
         walks: WALK[n * MOST_ACCESSES]: the accesses of each instruction.
         worked: int64[2]: the last instruction with steps, and a bit for each half of ACC that it touches.
+        gathered: int64[rows]: a bit for each statistic of a row that the stream has gathered.
         findings, state: int64[most, 5] and int64[1]: what is wrong, and how much of it.
         dram_bytes, uop_bytes: size of DRAM, and of an encoded micro-op.
     """
@@ -35,6 +36,7 @@ class Watch(NamedTuple):
     words: Ints
     walks: Records[Walk]
     worked: Ints
+    gathered: Ints
     findings: IntArray
     state: Ints
     dram_bytes: int

@@ -20,7 +20,7 @@ from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Statistic
 from vdla.sim.compiled import revision, whole
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
@@ -37,8 +37,8 @@ VERIFIED = Shelf("verified", 4 << 20)  # an entry for each safe stream, empty bu
 
 
 class VerificationError(ProgramError):
-    """An unsafe stream: an unordered conflict, a read of uninitialised data, an access out of bounds, or a
-    broken promise."""
+    """An unsafe stream: an unordered conflict, a read of uninitialised data, an access out of bounds, a
+    broken promise, or the use of a statistic that was not gathered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class Finding:
     """One violation.
 
     Attributes:
-        kind: CONFLICT, EMPTY, BEYOND or BROKEN of `vdla.sim.verify.touch`.
+        kind: CONFLICT, EMPTY, BEYOND, BROKEN or UNGATHERED of `vdla.sim.verify.touch`.
         index: the instruction.
         partner: the instruction that it conflicts with; -1 where there is none.
-        memory: None: DRAM.
-        element: of the memory; a byte address in DRAM.
+        memory: None: DRAM. Of UNGATHERED, the statistic.
+        element: of the memory; a byte address in DRAM. Of UNGATHERED, the row.
     """
 
     kind: int
     index: int
     partner: int
-    memory: MemoryType | None
+    memory: MemoryType | Statistic | None
     element: int
 
 
@@ -85,9 +85,16 @@ def findings(
     watch = _watch(program, dram, shadow, walks, interleaving.order)
     follow(interleaving.order, items, program.unit, watch)
     return [
-        Finding(kind, index, partner, None if memory == DRAM else MemoryType(memory), element)
+        Finding(kind, index, partner, _memory(kind, memory), element)
         for kind, index, partner, memory, element in watch.findings[: watch.state[0]].tolist()
     ]
+
+
+def _memory(kind: int, memory: int) -> MemoryType | Statistic | None:
+    """Return the memory of a finding, or its statistic."""
+    if kind == kinds.UNGATHERED:
+        return Statistic(memory)
+    return None if memory == DRAM else MemoryType(memory)
 
 
 def _watch(
@@ -102,6 +109,7 @@ def _watch(
         dram[: len(dram) // size * size].view("<u4" if size == 4 else "<i8"),
         walks,
         np.array([NEVER, 0]),
+        np.zeros(isa.NORMAL_ROWS, np.int64),
         np.zeros((MOST_FINDINGS, 5), np.int64),
         np.zeros(1, np.int64),
         len(dram),
@@ -165,6 +173,13 @@ def describe(finding: Finding, program: DecodedStream) -> str:
             return f"{who} reaches {place}, which does not exist"
         case kinds.EMPTY:
             return f"{who} reads {place}, which nothing has written"
+        case kinds.UNGATHERED:
+            assert finding.memory is not None
+            name = finding.memory.name
+            return (
+                f"{who} uses the statistic {name} of row {finding.element}, which no NORMALISE before it "
+                f"gathers; gather {name} of all elements of the row first, beginning with `anew`"
+            )
         case kinds.BROKEN:
             return (
                 f"{who} promises by `beside` to write no half of ACC in which "

@@ -9,8 +9,9 @@ from streams import configuration, unpack
 from vdla.hw.signatures import kind_layout
 from vdla.hw.spec import codec, isa, units
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.vocabulary import Extension, Unit
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
 
+OUT = MemoryType.OUT
 OTHERS = (isa.Gemm(reset=1), isa.Finish(pop_prev=1, push_next=1))
 
 
@@ -23,12 +24,15 @@ async def kind_of(dut, word: int) -> dict[str, int]:
 def words(config) -> set[int]:
     """Return words of every opcode, with every value of the fields that may make them mean nothing."""
     rng, encodings = random.Random(3), {codec.encode(other, config) for other in OTHERS}
-    transfers = [(form, "memory_type") for form in (isa.Load, isa.Store, isa.Gather)]
-    for form, name in (*transfers, (isa.Alu, "alu_opcode")):
+    transfers = [(form, "memory_type") for form in (isa.Load, isa.Store, isa.Gather, isa.Normalise)]
+    for form, name in (*transfers, (isa.Normalise, "statistic"), (isa.Alu, "alu_opcode")):
         field = isa.field_of(form, name, config)
-        size = isa.field_of(isa.Store, "x_size", config)
+        size = isa.field_of(isa.Normalise if form is isa.Normalise else isa.Store, "x_size", config)
         for value in range(1 << field.width):
             base = form.opcode | value << field.start
+            base |= (
+                OUT << isa.field_of(isa.Normalise, "memory_type", config).start if name == "statistic" else 0
+            )
             encodings |= {
                 base,
                 base | 1 << size.start,
@@ -37,7 +41,7 @@ def words(config) -> set[int]:
     if config.has(Extension.NARROW_WEIGHTS):
         start = isa.field_of(isa.Load, "halvings", config).start
         encodings |= {word | halvings << start for word in encodings for halvings in range(1, 4)}
-    return encodings | {5, 6, 7}  # DEPTHWISE and GATHER, where there are any
+    return encodings | {5, 6, 7}  # DEPTHWISE, GATHER and NORMALISE, where there are any
 
 
 @cocotb.test()

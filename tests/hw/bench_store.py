@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from dram import bursts
 from store_harness import Inputs, Memory, fill_tables, inputs, residuals, scratchpad, word
-from store_programs import OUT, STORES, expected, mixed, stores
+from store_programs import OUT, STORES, expected, mixed, stores, written
 from streams import configuration, send, start
 
 from vdla.hw.signatures import has_shadow
@@ -19,12 +19,12 @@ from vdla.hw.spec.timing import (
     store_read_stages,
     store_stages,
 )
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter, Statistic
 
 
 def stages(config) -> int:
     """Return the cycles from a read to its beat."""
-    return store_stages(config.extensions, store_read_stages(config.acc_ports, config.gemm_stages))
+    return store_stages(config.effective_extensions, store_read_stages(config.acc_ports, config.gemm_stages))
 
 
 @cocotb.test()
@@ -39,7 +39,7 @@ async def test_memory_holds_what_the_stores_say(dut, share):
     cocotb.start_soon(memory.serve())
     await fill_tables(dut, config)
     await send(dut, "instruction", [codec.encode(store, config) for store in stores(config)], share)
-    for _ in range(6000):
+    for _ in range(20000):
         await FallingEdge(dut.clk)
         if int(dut.status__idle.value):
             break
@@ -100,7 +100,7 @@ def most_reads(config, store: isa.Store) -> int:
     """Return the reads that one STORE of whole beats can issue while memory takes nothing: the queues are
     full then."""
     beats, reads = BURSTS_STORED_AHEAD * config.burst_beats + stages(config) - 1, 0
-    requests = STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
+    requests = STORE_REQUESTS_AHEAD + store_stages(config.effective_extensions) - 1
     for request in islice(bursts(config, store), requests):
         taken = min(beats, request["beats"])
         beats -= taken
@@ -190,7 +190,7 @@ async def test_the_port_is_lent_behind_each_cycle_that_asks_for_it_and_nothing_i
         send(dut, "instruction", [codec.encode(store, config) for store in stores(config)])
     )
     lent, address, due = False, 0, None
-    for _ in range(8000):
+    for _ in range(60000):
         if sent.done() and int(dut.status__idle.value):
             break
         asked = bool(config.alu_opcodes) and rng.random() < 0.5
@@ -260,6 +260,28 @@ async def test_a_table_or_a_residual_past_the_end_is_an_overrun(dut):
 
 
 @cocotb.test()
+async def test_a_table_of_powers_past_the_end_is_an_overrun(dut):
+    """It takes the place of two tables, with parameters or without, whatever the statistic is."""
+    config, overruns = configuration(), []
+    if not config.has(Extension.NORMALISE):
+        return
+    tables = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
+    await start(dut, *inputs(config))
+    cocotb.start_soon(Memory(dut, config, 0.0).serve())
+    for table, statistic, parameters in product((tables - 1, tables), Statistic, (0, 1)):
+        it = isa.Normalise(
+            memory_type=OUT, y_size=1, x_size=1, table=table, statistic=statistic, parameters=parameters
+        )
+        await send(dut, "instruction", [codec.encode(it, config)])
+        seen = 0
+        for _ in range(80):
+            seen |= int(dut.status__overrun.value)
+            await FallingEdge(dut.clk)
+        overruns.append(seen)
+    assert overruns == [0] * 6 + [1] * 6
+
+
+@cocotb.test()
 async def test_a_store_that_waits_begins_behind_the_last_read_of_the_one_before(dut):
     """Each STORE reads as often as it must, and no cycle lies between two."""
     config, busy = configuration(), []
@@ -302,7 +324,8 @@ async def test_inputs_hold_what_the_stores_say_when_their_tokens_are_pushed(dut,
     due, pushed = [], 0
     elements = 0
     for store in program:
-        elements += store.x_size * store.y_size * (store.memory_type is MemoryType.INP)
+        into_inputs = store.memory_type is MemoryType.INP and getattr(store, "normal", 1) > 0
+        elements += store.x_size * store.y_size * into_inputs
         due += [elements] * store.push_prev
     for _ in range(20000):
         await RisingEdge(dut.clk)
@@ -314,15 +337,16 @@ async def test_inputs_hold_what_the_stores_say_when_their_tokens_are_pushed(dut,
             break
     assert pushed == len(due)
     assert pads.written == elements
-    size, words = config.element_bytes(OUT), {}
-    for store in program:
-        if store.memory_type is MemoryType.INP:
-            bytes_of = expected(config, (store,))
+    size, words, bytes_in_dram = config.element_bytes(OUT), {}, {}
+    for store, bytes_of in written(config, program):
+        if store.memory_type is not MemoryType.INP:
+            bytes_in_dram.update(bytes_of)
+        else:
             for element in {byte // size for byte in bytes_of}:
                 data = bytes(bytes_of[element * size + place] for place in range(size))
                 words[element] = int.from_bytes(data, "little")
     assert pads.elements == words
-    assert memory.bytes == expected(config, tuple(each for each in program if each.memory_type is OUT))
+    assert memory.bytes == bytes_in_dram
 
 
 @cocotb.test()
@@ -347,3 +371,26 @@ async def test_an_element_beyond_inputs_is_an_overrun(dut):
             await FallingEdge(dut.clk)
         overruns.append(seen)
     assert overruns == [0, 1, 0, 0]
+
+
+@cocotb.test()
+async def test_a_normalise_that_writes_nothing_is_beyond_no_inputs(dut):
+    config, overruns = configuration(), []
+    if not (config.has(Extension.FEEDBACK) and config.has(Extension.NORMALISE)):
+        return
+    await start(dut, *inputs(config))
+    for normal in (0, 1):
+        it = isa.Normalise(
+            memory_type=MemoryType.INP,
+            dram_base=config.depth(MemoryType.INP),
+            y_size=1,
+            x_size=1,
+            normal=normal,
+        )
+        await send(dut, "instruction", [codec.encode(it, config)])
+        seen = 0
+        for _ in range(80):
+            seen |= int(dut.status__overrun.value)
+            await FallingEdge(dut.clk)
+        overruns.append(seen)
+    assert overruns == [0, 1]

@@ -1,9 +1,12 @@
-"""Runs inside the simulator: programs of STOREs, and the bytes that they write."""
+"""Runs inside the simulator: programs of STOREs and NORMALISEs, and the bytes that they write."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from normal_programs import NORMALISES, Rows
+
 from vdla.hw.spec import isa, numerics
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, NormalParameter, Parameter
 
 OUT = MemoryType.OUT
 STORES = (
@@ -71,8 +74,9 @@ RESIDUALS = (
 )
 
 
-def stores(config) -> tuple[isa.Store, ...]:
-    """Return the STOREs that a configuration has; each with a residual also with a table, if it can be."""
+def stores(config) -> tuple[isa.Store | isa.Normalise, ...]:
+    """Return the STOREs that a configuration has; each with a residual also with a table, if it can be. Then
+    its NORMALISEs, with STOREs between them."""
     listed = STORES
     if config.has(Extension.REQUANTISE):
         listed += REQUANTISING
@@ -85,6 +89,8 @@ def stores(config) -> tuple[isa.Store, ...]:
             replace(store, table=number % 9, dram_base=store.dram_base + 100)
             for number, store in enumerate(RESIDUALS)
         )
+    if config.has(Extension.NORMALISE):
+        listed += NORMALISES
     return listed
 
 
@@ -140,14 +146,54 @@ def followed(config, store: isa.Store, values: list[int], number: int) -> list[i
     return values
 
 
-def expected(config, executed: tuple[isa.Store, ...]) -> dict[int, int]:
-    """Return every byte of DRAM that the STOREs write."""
-    size, dram = config.element_bytes(OUT), {}
-    for store in executed:
-        for y in range(store.y_size):
-            for x in range(store.x_size):
-                start = (store.dram_base + y * store.x_stride + x) * size
-                dram.update(enumerate(outputs(config, store, store.sram_base + y * store.x_size + x), start))
+def normal_outputs(config, rows: Rows, it: isa.Normalise, number: int) -> bytes:
+    """Let a NORMALISE read its element of this number; return what it writes."""
+    index = it.sram_base + number
+    values = [numerics.wrap(value, 8) for value in element(config, index)]
+    left_out = [0] * len(values)
+    if it.parameters:
+        kept = [element(config, it.parameters_base + row) for row in Parameter]
+        values = [
+            numerics.requantise(value, parameters, config.acc_bits)
+            for value, *parameters in zip(element(config, index), *kept, strict=True)
+        ]
+        left_out = [clip >> 16 & 1 for clip in kept[Parameter.CLIP]]
+    table = None
+    if it.table:
+        given = [entry(it.table + place // 256, place % 256) & 0xFF for place in range(512)]
+        table = [low | high << 8 for low, high in zip(given[::2], given[1::2], strict=True)]
+    if not it.normal:
+        rows.gather(
+            it, number, [value for value, left in zip(values, left_out, strict=True) if not left], table
+        )
+        return b""
+    words = [element(config, it.normal_base + row) for row in NormalParameter]
+    return bytes(byte & 0xFF for byte in rows.normalised(it, number, values, table, words))
+
+
+def written(
+    config, executed: tuple[isa.Store | isa.Normalise, ...]
+) -> Iterator[tuple[isa.Store | isa.Normalise, dict[int, int]]]:
+    """Yield the instructions in order, each with the bytes that it writes."""
+    size, rows = config.element_bytes(OUT), Rows()
+    for it in executed:
+        dram: dict[int, int] = {}
+        for y in range(it.y_size):
+            for x in range(it.x_size):
+                number, start = y * it.x_size + x, (it.dram_base + y * it.x_stride + x) * size
+                if isinstance(it, isa.Normalise):
+                    outputs_of = normal_outputs(config, rows, it, number)
+                else:
+                    outputs_of = outputs(config, it, it.sram_base + number)
+                dram.update(enumerate(outputs_of, start))
+        yield it, dram
+
+
+def expected(config, executed: tuple[isa.Store | isa.Normalise, ...]) -> dict[int, int]:
+    """Return every byte of DRAM that the instructions write."""
+    dram: dict[int, int] = {}
+    for _, bytes_of in written(config, executed):
+        dram.update(bytes_of)
     return dram
 
 

@@ -19,6 +19,7 @@ from vdla.hw.halves import HalvedScratchpad
 from vdla.hw.load import LoadUnit
 from vdla.hw.load_writes import WriteHalf
 from vdla.hw.loader import LoadEngine, RequestHalf
+from vdla.hw.normalise import Normaliser
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
 from vdla.hw.requantise import Requantiser
@@ -27,7 +28,7 @@ from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
+from vdla.hw.spec.vocabulary import NEEDED, Extension, MemoryType, Unit
 from vdla.hw.store import StoreUnit
 from vdla.hw.tables import TableLookup
 from vdla.hw.tokens import TokenCounter
@@ -64,8 +65,8 @@ EVERY = tuple(Extension)
 
 
 def every_but(extension: Extension) -> tuple[Extension, ...]:
-    """Return all other extensions."""
-    return tuple(other for other in Extension if other is not extension)
+    """Return all other extensions, without those that need it."""
+    return tuple(other for other in Extension if extension not in (other, NEEDED.get(other)))
 
 
 FURTHER = FULL.with_changes(name="further", extensions=EVERY, res_buffer_bytes=8192)
@@ -185,6 +186,10 @@ UNITS = {
         StoreUnit,
         FURTHER.with_changes(extensions=every_but(Extension.RESIDUAL), requantise_lanes=1),
     ),
+    "store without normalising": (
+        StoreUnit,
+        FURTHER.with_changes(extensions=every_but(Extension.NORMALISE)),
+    ),
     "store residual": (StoreUnit, FURTHER.with_changes(extensions=every_but(Extension.TABLE))),
     "store lanes narrow": (StoreUnit, NARROW.with_changes(requantise_lanes=2)),
     "store wide": (StoreUnit, WIDE),
@@ -197,6 +202,13 @@ UNITS = {
     "store lanes parts": (StoreUnit, PARTS.with_changes(requantise_lanes=4)),
     "store one port": (StoreUnit, FULL.with_changes(acc_ports=1)),
     "tables": (TableLookup, FURTHER),
+    "tables without powers": (TableLookup, FURTHER.with_changes(extensions=every_but(Extension.NORMALISE))),
+    "normalise": (Normaliser, FURTHER.with_changes(block_out=8, block_in=8, requantise_lanes=4)),
+    "normalise one lane": (Normaliser, FURTHER.with_changes(requantise_lanes=1)),
+    "normalise whole": (
+        Normaliser,
+        FURTHER.with_changes(block_out=16, block_in=16, bus_bits=128, acc_buffer_bytes=32768),
+    ),
     "residual": (lambda config: ResidualAdder(config, 12), FURTHER),
     "residual parts": (lambda config: ResidualAdder(config, 9), BATCH.with_changes(extensions=EVERY)),
     "requantise": (Requantiser, TINY),
@@ -229,6 +241,7 @@ UNITS = {
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),
     "classify sliding": (Classifier, SLIDING),
+    "classify normalising": (Classifier, FURTHER),
     "classify narrow weights": (Classifier, SLIDING.with_changes(wgt_bits=4)),
     "classify plain": (Classifier, PLAIN.with_changes(alu_opcodes="MAX")),
     "dispatch": (Dispatch, TINY),

@@ -13,6 +13,7 @@ from vdla.hw.core import Core
 from vdla.hw.rtlil import rtlil_of
 from vdla.hw.spec.memories import SCRATCHPADS
 from vdla.hw.spec.presets import DEFAULT, PRESETS, TINY
+from vdla.hw.spec.vocabulary import Extension
 from vdla.hw.verilog import emit, module_name
 from vdla.hw.verilog_text import ports
 from vdla.runtime.devices.rtl.design import HARDWARE
@@ -22,6 +23,7 @@ CONFIGS = (
     TINY.with_changes(
         name="wide", bus_bits=512, batch=2, block_in=8, inp_bits=4, acc_bits=16, alu_opcodes=(), gemm_stages=1
     ),
+    TINY.with_changes(name="normalising", extensions=tuple(Extension), block_in=8, block_out=8, acc_ports=2),
 )
 
 

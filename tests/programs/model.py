@@ -4,7 +4,8 @@ from math import prod
 
 from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.spec.normalisation import RowStatistics, begun_anew, gathered, normal_operands, normalised
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 INP, WGT, ACC, OUT, UOP, ACC_8BIT = (
     MemoryType.INP,
@@ -40,6 +41,7 @@ class Model:
         }
 
         self.pad_registers = {"load": 0, "compute": 0}
+        self.rows = [RowStatistics()] * 256
 
     def run(self, instructions) -> bytearray:
         for instruction in instructions:
@@ -50,6 +52,8 @@ class Model:
                     self.gather(instruction)
                 case isa.Store():
                     self.store(instruction)
+                case isa.Normalise():
+                    self.normalise(instruction)
                 case isa.Gemm() | isa.Alu():
                     self.loop(instruction)
                 case isa.Depthwise():
@@ -113,27 +117,61 @@ class Model:
         return [numerics.wrap(word >> shift, bits) for shift in range(0, 8 * len(element), bits)]
 
     def store(self, store: isa.Store) -> None:
-        size, bits = self.config.element_bytes(OUT), self.config.out_bits
         for y in range(store.y_size):
             for x in range(store.x_size):
                 values = self.pads[ACC][store.sram_base + y * store.x_size + x]
                 if store.parameters:
                     values = self.requantised(store, values, y * store.x_size + x)
-                place = store.dram_base + y * store.x_stride + x
-                if store.memory_type is INP:
-                    self.pads[INP][place] = [numerics.wrap(value, bits) for value in values]
-                    continue
-                word = sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
-                self.dram[place * size : (place + 1) * size] = word.to_bytes(size, "little")
+                self.write(store, store.dram_base + y * store.x_stride + x, values)
 
-    def requantised(self, store: isa.Store, values: list[int], number: int) -> list[int]:
-        """What becomes of the values of element `number` of a STORE with parameters."""
-        first = 4 * (store.parameters - 1)
-        kept = self.pads[ACC][first : first + len(Parameter)]
-        values = [
+    def write(self, store: isa.Store | isa.Normalise, place: int, values: list[int]) -> None:
+        """Write the outputs of an element to an element of INP or of DRAM."""
+        size, bits = self.config.element_bytes(OUT), self.config.out_bits
+        if store.memory_type is INP:
+            self.pads[INP][place] = [numerics.wrap(value, bits) for value in values]
+            return
+        word = sum((value & (1 << bits) - 1) << bits * lane for lane, value in enumerate(values))
+        self.dram[place * size : (place + 1) * size] = word.to_bytes(size, "little")
+
+    def normalise(self, it: isa.Normalise) -> None:
+        table = [
+            low & 255 | (high & 255) << 8
+            for element in self.pads[TABLE][64 * (it.table - 1) : 64 * (it.table + 1)]
+            for low, high in (element[:2], element[2:])
+        ]
+        lanes = range(self.config.block_out)
+        clips = self.pads[ACC][4 * it.parameters - 1] if it.parameters else [0 for _ in lanes]
+        words = self.pads[ACC][4 * (it.normal - 1) : 4 * it.normal] if it.normal else []
+        for number in range(it.y_size * it.x_size):
+            values, row = self.pads[ACC][it.sram_base + number], number % 256
+            if it.parameters:
+                values = self.scaled(it.parameters, values)
+            values = [numerics.wrap(value, 8) for value in values]
+            if it.normal:
+                operands = [normal_operands([word[lane] for word in words]) for lane in lanes]
+                operands = [operands[0]._replace(addend=own.addend, factor=own.factor) for own in operands]
+                outputs = [
+                    normalised(it.statistic, self.rows[row], value, table if it.table else None, own)
+                    for value, own in zip(values, operands, strict=True)
+                ]
+                y, x = divmod(number, it.x_size)
+                self.write(it, it.dram_base + y * it.x_stride + x, outputs)
+                continue
+            chosen = [value for value, clip in zip(values, clips, strict=True) if not clip >> 16 & 1]
+            before = begun_anew(it.statistic, self.rows[row]) if it.anew else self.rows[row]
+            self.rows[row] = gathered(it.statistic, before, chosen, table if it.table else None)
+
+    def scaled(self, number: int, values: list[int]) -> list[int]:
+        """Requantise values by a set of parameters."""
+        kept = self.pads[ACC][4 * (number - 1) : 4 * number]
+        return [
             numerics.requantise(value, parameters, self.config.acc_bits)
             for value, *parameters in zip(values, *kept, strict=True)
         ]
+
+    def requantised(self, store: isa.Store, values: list[int], number: int) -> list[int]:
+        """What becomes of the values of element `number` of a STORE with parameters."""
+        values = self.scaled(store.parameters, values)
         if store.table:
             entries = [
                 entry

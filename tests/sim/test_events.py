@@ -5,13 +5,20 @@ import pytest
 
 from tests.sim.helpers import ACC, CONFIG, INP, OUT, RES, TABLE, UOP, WGT, alu, gemm, load, store, stream_of
 from vdla.hw.spec import isa
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Statistic
 from vdla.sim.decoded import decode_stream
 from vdla.sim.events import Events, events_of
 
 EVERYTHING = CONFIG.with_changes(extensions=tuple(Extension))
 NOTHING = {"products": 0, "wide_products": 0, "sums": 0, "reads": {}, "writes": {}, "moved": 0}
 FOUR_STEPS = {"iter_out": 2, "iter_in": 1, "uop_end": 2}
+
+
+def normalise(**fields) -> isa.Normalise:
+    """Return a NORMALISE of six elements of four values."""
+    return isa.Normalise(**{"memory_type": OUT, "y_size": 2, "x_size": 3, "x_stride": 3, **fields})
+
+
 CASES = {
     "LOAD with padding": (
         load(INP, y_size=3, x_size=2, x_stride=2, y_pad_0=1, x_pad_1=1),
@@ -59,6 +66,26 @@ CASES = {
             "reads": {ACC: 6 + 8, TABLE: 6 * 4, RES: 6},
             "moved": 6 * 4,
         },
+    ),
+    "NORMALISE that gathers moments of requantised values": (
+        normalise(statistic=Statistic.MOMENTS, parameters=1),
+        {"products": 24, "wide_products": 24, "sums": (2 + 2) * 24, "reads": {ACC: 6 + 4}},
+    ),
+    "NORMALISE that gathers the greatest values; the table is not read": (
+        normalise(statistic=Statistic.GREATEST, table=1),
+        {"sums": 2 * 24, "reads": {ACC: 6}},
+    ),
+    "NORMALISE that gathers powers": (
+        normalise(statistic=Statistic.POWERS, table=1),
+        {"sums": 2 * 24, "reads": {ACC: 6, TABLE: 24}},
+    ),
+    "NORMALISE that writes powers": (
+        normalise(statistic=Statistic.GREATEST, table=1, normal=2),
+        {"wide_products": 2 * 24, "sums": 2 * 24, "reads": {ACC: 6 + 4, TABLE: 24}, "moved": 24},
+    ),
+    "NORMALISE that writes inputs": (
+        normalise(statistic=Statistic.MOMENTS, normal=2, memory_type=INP),
+        {"wide_products": 2 * 24, "sums": 2 * 24, "reads": {ACC: 6 + 4}, "writes": {INP: 6}},
     ),
 }
 

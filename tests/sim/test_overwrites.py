@@ -4,10 +4,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.sim.helpers import ACC, CONFIG, INP, UOP, gemm, load, store, stream_of
+from tests.sim.helpers import ACC, CONFIG, INP, OUT, UOP, gemm, load, store, stream_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import OverwriteError, ProgramError
+from vdla.hw.spec.vocabulary import Extension
 from vdla.sim import rows
 from vdla.sim.decoded import decode_stream
 from vdla.sim.overwrites import refuse_overwrites
@@ -102,6 +103,27 @@ REMEDY = {
     "stream": f"{RULE}put the stream elsewhere",
     "micro-ops": f"{RULE}load the micro-ops from elsewhere",
 }
+
+
+def test_a_normalise_that_writes_is_refused_as_a_store_is_and_one_that_gathers_writes_nothing():
+    config = CONFIG.with_changes(extensions=tuple(Extension))
+    place = {"memory_type": OUT, "dram_base": STREAM, "y_size": 1, "x_size": 1}
+    gathers, writes = isa.Normalise(**place), isa.Normalise(**place, normal=1)
+    later = store(dram_base=STREAM)
+    for instructions, refused in (
+        ((gathers, FINISH), None),
+        ((gathers, writes, later, FINISH), 1),
+        ((gathers, later, writes, FINISH), 1),
+    ):
+        program = decode_stream(stream_of(instructions, config), config)
+        if refused is None:
+            refuse_overwrites(program, ADDRESS)
+            continue
+        with pytest.raises(OverwriteError) as caught:
+            refuse_overwrites(program, ADDRESS)
+        name = instructions[refused].opcode.name
+        assert caught.value.index == refused
+        assert f"let the {name} write elsewhere, or put the stream elsewhere" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", REFUSED)

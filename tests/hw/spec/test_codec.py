@@ -13,7 +13,7 @@ from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import AssemblyError, EncodingError
 from vdla.hw.spec.memories import loadable_in, storable_in
 from vdla.hw.spec.presets import DEFAULT, PAPER, SMALL, TINY, VTA
-from vdla.hw.spec.vocabulary import NEEDED, Extension
+from vdla.hw.spec.vocabulary import NEEDED, Extension, Statistic
 from vdla.runtime.vectors import load_vector
 
 NO_MORE_MEMORIES = DEFAULT.with_changes(extensions=tuple(set(Extension) - NEEDED.keys()))
@@ -26,7 +26,7 @@ def encodables(draw):
     config = draw(st.sampled_from([DEFAULT, VTA, SMALL, TINY, *(random_config(seed) for seed in range(8))]))
     form = draw(st.sampled_from([*isa.instructions_of(config), isa.MicroOp]))
     values = {field.name: _value(draw, field, config) for field in isa.layout(form, config)}
-    if form is isa.Store and values["x_size"]:
+    if form in (isa.Store, isa.Normalise) and values["x_size"]:
         values["memory_type"] = draw(st.sampled_from(storable_in(config)))
     if form is isa.Gather:
         values["memory_type"] = isa.MemoryType.INP
@@ -36,6 +36,8 @@ def encodables(draw):
 def _value(draw, field, config):
     if field.kind is isa.MemoryType:
         return draw(st.sampled_from(loadable_in(config)))
+    if field.kind is Statistic:
+        return draw(st.sampled_from(Statistic))
     if field.kind is isa.AluOpcode:
         return draw(st.sampled_from(config.alu_opcodes))
     return draw(st.integers(field.low, field.high))
@@ -126,6 +128,17 @@ def test_values_that_do_not_fit_are_refused(item, message):
             "GATHER needs the extension 'gather', which this configuration has switched off",
         ),
         (
+            isa.Normalise(),
+            DEFAULT,
+            "NORMALISE needs the extension 'normalise', which this configuration has switched off",
+        ),
+        (
+            isa.Normalise(),
+            DEFAULT.with_changes(extensions=tuple(Extension), inp_bits=4),
+            "NORMALISE needs the extension 'normalise', which has no effect with batch = 1, inp_bits = 4 and "
+            "acc_bits = 32: they must be 1, 8 and 32",
+        ),
+        (
             isa.Depthwise(),
             DEFAULT.with_changes(block_out=32),
             "DEPTHWISE needs the extension 'depthwise', which has no effect with block_in = 16 and "
@@ -152,6 +165,16 @@ def test_what_an_extension_adds_is_refused_where_it_is_off(item, config, message
             DEFAULT.with_changes(block_out=32, extensions=tuple(Extension)),
             "STORE.memory_type = INP needs the extension 'feedback', which has no effect with block_in = 16 and "
             "block_out = 32: they must be equal and at least 1",
+        ),
+        (
+            isa.Normalise(memory_type=isa.MemoryType.ACC, x_size=1),
+            DEFAULT.with_changes(extensions=tuple(Extension)),
+            "NORMALISE.memory_type = ACC cannot be stored; only OUT, INP can",
+        ),
+        (
+            isa.Normalise(memory_type=isa.MemoryType.OUT, statistic=3),
+            DEFAULT.with_changes(extensions=tuple(Extension)),
+            "NORMALISE.statistic = 3 is none of GREATEST (0), POWERS (1), MOMENTS (2)",
         ),
         (
             isa.Store(memory_type=isa.MemoryType.WGT, x_size=1),
@@ -220,7 +243,8 @@ def test_fields_of_extensions_stand_in_free_bits():
 def test_depthwise_is_no_instruction_without_its_extension_or_in_small_blocks(config):
     word = codec.encode(isa.Depthwise(uop_end=1), DEFAULT)
     with pytest.raises(
-        EncodingError, match=r"^opcode 5 is not an instruction; there are .* ALU \(4\)(, GATHER \(6\))?$"
+        EncodingError,
+        match=r"^opcode 5 is not an instruction; there are .* ALU \(4\)(, GATHER \(6\))?(, NORMALISE \(7\))?$",
     ):
         codec.decode(word, config)
 
@@ -289,7 +313,7 @@ def test_every_declared_field_is_documented():
         ),
         (
             "FINISH()\nJUMP()",
-            "p:2:1: JUMP is not a mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU, DEPTHWISE, GATHER\n    JUMP()\n    ^",
+            "p:2:1: JUMP is not a mnemonic; there are LOAD, STORE, GEMM, FINISH, ALU, DEPTHWISE, GATHER, NORMALISE\n    JUMP()\n    ^",
         ),
         (
             "GEMM(uops=3)",

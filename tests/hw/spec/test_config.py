@@ -45,7 +45,7 @@ REFUSED = [
     (
         {"extensions": ("warp",)},
         "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise, "
-        "table, residual, gather, acc_halves, feedback, depthwise_rows, narrow_weights",
+        "table, residual, gather, acc_halves, feedback, depthwise_rows, narrow_weights, normalise",
     ),
     (
         {"block_in": 2, "inp_buffer_bytes": 1 << 23},

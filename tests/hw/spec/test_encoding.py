@@ -93,7 +93,7 @@ def check_layouts(config: AcceleratorConfig) -> None:
     """Check every layout: fields apart, each in one word, reaching every element; widths no wider than
     needed."""
     ends = []
-    for form in (*isa.INSTRUCTIONS, isa.MicroOp):
+    for form in (*isa.instructions_of(config), isa.MicroOp):
         taken = [] if form is isa.MicroOp else [*range(isa.OPCODE_BITS)]
         for field in isa.layout(form, config):
             assert field.start // 64 == (field.end - 1) // 64, f"{form.__name__}.{field.name} crosses a word"

@@ -192,4 +192,5 @@ def test_micro_ops_and_accumulators_that_only_one_unit_reads_are_not_shared():
         "Depthwise": [micro_ops],
         "Finish": [],
         "Gather": [],
+        "Normalise": [],
     }

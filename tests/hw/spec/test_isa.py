@@ -57,7 +57,7 @@ def test_every_form_has_its_opcode(form):
 
 def test_codes_are_those_of_vta_and_those_behind_them():
     assert [code.name for code in isa.Opcode] == [
-        "LOAD", "STORE", "GEMM", "FINISH", "ALU", "DEPTHWISE", "GATHER",
+        "LOAD", "STORE", "GEMM", "FINISH", "ALU", "DEPTHWISE", "GATHER", "NORMALISE",
     ]  # fmt: skip
     assert [code.name for code in MemoryType] == [
         "UOP",

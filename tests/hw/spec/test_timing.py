@@ -28,7 +28,10 @@ STATED = {
     r"A beat enters its queue (\w+) cycles after its last read": timing.STORE_READ_STAGES,
     r"With it, (\w+) more stages follow": timing.REQUANTISE_STAGES,
     r"With the extension TABLE (\w+) more stages follow": timing.TABLE_STAGES,
-    r"The nine, three and (\w+) stages of the configured extensions": timing.RESIDUAL_STAGES,
+    r"With the extension NORMALISE (\w+) more stage precedes the table": timing.DISTANCE_STAGES,
+    r"and (\w+) follow it, before the stages of RESIDUAL": timing.NORMALISE_STAGES,
+    r"The last (\w+) sets of parameters of normalisation": timing.NORMAL_SETS,
+    r"With the extension RESIDUAL (\w+) more stages follow": timing.RESIDUAL_STAGES,
 }
 
 
@@ -58,7 +61,7 @@ def test_a_slot_passes_the_stages_of_the_page(stages):
 
 @pytest.mark.parametrize("read_stages", [2, 9])
 def test_a_beat_passes_the_stages_of_the_extensions_that_there_are(read_stages):
-    added = {Extension.REQUANTISE: 9, Extension.TABLE: 3, Extension.RESIDUAL: 8}
+    added = {Extension.REQUANTISE: 9, Extension.TABLE: 3, Extension.RESIDUAL: 8, Extension.NORMALISE: 1 + 7}
     for present in product((False, True), repeat=len(Extension)):
         extensions = [extension for extension, here in zip(Extension, present, strict=True) if here]
         expected = sum(added.get(extension, 0) for extension in extensions)

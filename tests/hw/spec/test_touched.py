@@ -138,9 +138,9 @@ def test_an_access_is_made_where_its_fields_say_so(item, expected):
 
 def test_forms_are_told_apart_by_what_they_do():
     assert stepping_forms() == (isa.Gemm, isa.Alu, isa.Depthwise)
-    assert forms_in_dram() == (isa.Load, isa.Store, isa.Gather)
-    assert [chip_access(form).in_dram for form in forms_in_dram()] == [False] * 3
-    assert [dram_access(form).in_dram for form in forms_in_dram()] == [True] * 3
+    assert forms_in_dram() == (isa.Load, isa.Store, isa.Gather, isa.Normalise)
+    assert [chip_access(form).in_dram for form in forms_in_dram()] == [False] * 4
+    assert [dram_access(form).in_dram for form in forms_in_dram()] == [True] * 4
     assert [access.uop_field for access in operands(isa.Gemm)] == ["dst", "src", "wgt"]
     assert [access.uop_field for access in operands(isa.Gemm, "reset")] == ["dst"]
     assert [access.uop_field for access in operands(isa.Alu, "reset")] == ["dst", "src"]

@@ -25,10 +25,10 @@ LOADED, GATHERED = (2 + 3) * (3 + 7), 2 * 3  # elements on chip
 TENSOR = 6
 
 
-def transfer(form, memory: MemoryType, sram: int, **fields):
-    """Return what records a transfer of the tensor TENSOR."""
+def transfer(form, memory: MemoryType, sram: int, tensor: int = TENSOR, **fields):
+    """Return what records a transfer of a tensor."""
     given = {"memory_type": memory, "sram_base": sram, **fields}
-    return lambda record: record.transfer(form, tuple(given.get(name, 0) for name in FIELDS[form]), TENSOR)
+    return lambda record: record.transfer(form, tuple(given.get(name, 0) for name in FIELDS[form]), tensor)
 
 
 def compute(form, ranges=RANGES, **fields):
@@ -65,6 +65,14 @@ TOUCHED = {
     "a store with residuals": (
         transfer(isa.Store, OUT, 7, **ROWS, parameters=3, residual=5),
         [(OUT, 7, 13), (ACC, 8, 12), (ACC, 0, 4), (RES, 4, 10), tensor_written(TENSOR)],
+    ),
+    "a statistic": (
+        transfer(isa.Normalise, OUT, 7, NO_TENSOR, **ROWS, table=2),
+        [(OUT, 7, 13), (TABLE, 64, 192), tensor_written(NO_TENSOR)],
+    ),
+    "normalised outputs": (
+        transfer(isa.Normalise, OUT, 7, **ROWS, parameters=3, normal=5),
+        [(OUT, 7, 13), (ACC, 8, 12), (ACC, 16, 20), tensor_written(TENSOR)],
     ),
     "a product": (compute(isa.Gemm, **GEMM), [DST, SRC, GEMM_WGT]),
     "a reset": (compute(isa.Gemm, **GEMM, reset=1), [DST]),

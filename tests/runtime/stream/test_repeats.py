@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Statistic
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
+from vdla.runtime.stream.record import NO_TENSOR
 from vdla.runtime.stream.repeats import without_repeats
 
 INP, WGT, UOP = MemoryType.INP, MemoryType.WGT, MemoryType.UOP
+MOMENTS = Statistic.MOMENTS
 ROW = Rows(1, 4, 4)
 NARROW = DEFAULT.with_changes(extensions=tuple(Extension))
 
@@ -23,6 +25,18 @@ def load(memory=INP, place=0, tensor="x", element=0, rows=ROW, halvings=0):
 
 def store(tensor):
     return lambda builder: builder.store(0, tensor, 0, Rows(1, 1, 1))
+
+
+def normalise(tensor):
+    return lambda builder: builder.normalise(0, tensor, 0, Rows(1, 1, 1), statistic=MOMENTS, normal=1)
+
+
+def gather_statistic(builder):
+    builder.gather_statistics(0, Rows(1, 9, 9), statistic=MOMENTS, anew=True)
+
+
+def normalise_into_inputs(builder):
+    builder.record.transfer(isa.Normalise, (INP, 0, 3, 0, 1, 1, 1, 0, 1, MOMENTS, False), NO_TENSOR)
 
 
 def gather(builder):
@@ -57,6 +71,10 @@ CASES = {
     "a STORE into another tensor between": ([load(), store("y"), load()], [1]),
     "a LOAD after the tensor has changed, twice": ([load(), store("x"), load(), load()], [2]),
     "a GATHER between": ([load(), gather, load()], []),
+    "a NORMALISE into the tensor between": ([load(), normalise("x"), load()], []),
+    "a NORMALISE into another tensor between": ([load(), normalise("y"), load()], [1]),
+    "a NORMALISE that gathers between": ([load(), gather_statistic, load()], [1]),
+    "a NORMALISE into INP between": ([load(), normalise_into_inputs, load()], []),
     "a STORE into INP between": ([load(), feed_back, load()], []),
     "padding": ([load(rows=Rows(1, 3, 3, x_pads=(1, 0)))] * 2, []),
     "padding between": ([load(), load(rows=Rows(1, 3, 3, x_pads=(1, 0))), load()], []),

@@ -60,7 +60,7 @@ def test_the_simulated_devices_raise_the_error_that_the_rtl_device_makes_of_the_
 def test_the_page_has_every_kind_of_finding_and_no_other():
     kinds = re.search(r"kind: ([A-Z, or]+) of", Finding.__doc__)[1]
     assert set(FINDINGS) == {getattr(touch, name) for name in re.findall(r"[A-Z]{2,}", kinds)}
-    assert len(FINDINGS) == 4
+    assert len(FINDINGS) == 5
     for kind, cause in FINDINGS.items():
         assert f"### {cause.title}\n```\n{described(kind)}\n```\n" in PAGE
 

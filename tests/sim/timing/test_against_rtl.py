@@ -11,7 +11,7 @@ from vdla.hw.spec.errors import UnfinishedError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import Fault
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Statistic
 from vdla.runtime.device import RunResult
 from vdla.sim.decoded import decode_stream
 from vdla.sim.timing.result import Timing
@@ -135,6 +135,31 @@ def test_stores_with_tables_and_residuals_between_others(latency):
     ]
     loads = [load(MemoryType.TABLE, 1, 64), load(MemoryType.RES, 3, 5, x_pad_0=1)]
     check(FURTHER, [*loads, *stores, store(0), *loads, isa.Finish()], MemoryParameters(latency, 4))
+
+
+def normalise(statistic: Statistic, width: int, **fields) -> isa.Normalise:
+    shape = {"memory_type": OUT, "y_size": 1, "x_size": width, "x_stride": width}
+    return isa.Normalise(**{**shape, "statistic": statistic, **fields})
+
+
+@pytest.mark.parametrize("latency", [1, 64])
+@pytest.mark.parametrize("width", [1, 2, 30])
+def test_a_normalise_of_another_kind_waits_until_the_stages_are_empty(width, latency):
+    """Of the same kind it does not; those without elements and STOREs never do, and change no kind."""
+    kinds = [(statistic, normal) for statistic in Statistic for normal in (0, 3)]
+    changes = [
+        part
+        for statistic, normal in kinds
+        for part in (
+            normalise(statistic, width, normal=normal),
+            normalise(statistic, 1, normal=2 * normal, parameters=1, table=1, push_prev=1),
+            store(1, 2, parameters=2),
+            normalise(Statistic.MOMENTS, 0, normal=1, push_prev=1),
+            normalise(statistic, width, normal=normal, memory_type=INP),
+        )
+    ]
+    pops = [isa.Gemm(uop_end=1, iter_out=1, iter_in=1, pop_next=1)] * 2 * len(kinds)
+    check(FURTHER, [*changes, *changes[::-1], *pops, *pops, isa.Finish()], MemoryParameters(latency, 4))
 
 
 def marks(config: AcceleratorConfig) -> list[isa.Instruction]:

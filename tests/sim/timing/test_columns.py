@@ -8,7 +8,7 @@ from tests.sim.helpers import ACC, ACC_8BIT, INP, RES, TABLE, UOP, WGT, alu, gem
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import AluOpcode, Extension
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Statistic
 from vdla.sim import decoded
 from vdla.sim.decoded import decode_stream
 from vdla.sim.timing.columns import INSTRUCTION, timing_columns
@@ -311,3 +311,27 @@ def test_a_store_that_reads_single_bytes_takes_a_step_for_each():
     narrow = CONFIG.with_changes(requantise_lanes=1)
     fields = fields_of(store(x_size=3), narrow)
     assert (fields["lane_bytes"], fields["row_steps"]) == (1, 3 * 16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"statistic": Statistic.GREATEST}, {"kind": 1, "gathers_rows": True, "parameters": 0}),
+        (
+            {"statistic": Statistic.MOMENTS, "parameters": 3},
+            {"kind": 5, "gathers_rows": True, "parameters": 4},
+        ),
+        ({"statistic": Statistic.POWERS, "normal": 1}, {"kind": 4, "gathers_rows": False, "parameters": 4}),
+        ({"statistic": Statistic.MOMENTS, "normal": 1, "parameters": 1}, {"kind": 6, "parameters": 8}),
+        ({"memory_type": INP}, {"feeds": False, "gathers_rows": True}),
+        ({"memory_type": INP, "normal": 1}, {"feeds": True, "gathers_rows": False}),
+        ({"x_size": 0, "normal": 1, "parameters": 1}, {"kind": 0, "rows": 0, "parameters": 0}),
+        ({"y_size": 0, "normal": 1, "parameters": 1}, {"kind": 0, "rows": 0, "parameters": 0}),
+    ],
+)
+def test_a_normalise_has_a_kind_and_reads_both_sets_of_parameters(changes, expected):
+    config = CONFIG.with_changes(batch=1)
+    sizes = {"y_size": 3, "x_size": 2, "memory_type": MemoryType.OUT, "dram_base": 7, "x_stride": 5}
+    fields = fields_of(isa.Normalise(**{**sizes, **changes}), config)
+    assert {name: fields[name] for name in expected} == expected
+    assert (fields["unit"], fields["lane_bytes"], fields["address"]) == (Unit.STORE, 2, 7 * 8)

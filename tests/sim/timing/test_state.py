@@ -76,9 +76,9 @@ HARDWARE = {
             "fetch_parts": 1,
             "given_stage": 7,
             "retire_stage": 10,
-            "store_stages": 2 + 9 + 3 + 8,
-            "store_beats": 2 * 16 + 21,
-            "store_requests": 4 + 21,
+            "store_stages": 2 + 9 + 3 + 8 + 8,
+            "store_beats": 2 * 16 + 29,
+            "store_requests": 4 + 29,
             "store_element": 0,
             "out_bytes": 8,
         },
@@ -122,6 +122,7 @@ def test_registers_begin_at_rest_and_fetch_at_the_stream(config, address, part):
         "compute.issue_last": -FAR,
         "compute.started": -FAR,
         "compute.taken": -FAR,
+        "store.kind": 1,
         "control.cycle": 1,
         "log.beat_run": [-1] * 6,
         "log.state": [-1, -1, -1],
@@ -154,7 +155,7 @@ def test_registers_have_room_for_the_most_that_can_be_in_flight():
     assert machine["memory"]["clients"].size >= most("depth", MemoryParameters)
     assert machine["store"]["written_mark"].size >= most("max_requests", PLAIN.with_changes)
     stages = int(machine["hardware"]["store_stages"])
-    assert machine["store"]["run_due"].size >= stages == 2 + (1 + 11) + 9 + 3 + 8
+    assert machine["store"]["run_due"].size >= stages == 2 + (1 + 11) + 9 + 3 + 8 + 8
     assert machine["store"]["burst_beats_of"].size >= STORE_REQUESTS_AHEAD + stages
 
 

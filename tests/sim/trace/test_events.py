@@ -8,7 +8,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Statistic
 from vdla.sim.timing.result import NEVER
 from vdla.sim.timing.simulate import simulate
 from vdla.sim.trace.events import executed, held, held_after, label, lines, tokens, waits, work_begins
@@ -137,6 +137,14 @@ LOOPS = {"uop_begin": 1, "uop_end": 3, "iter_out": 3, "iter_in": 2}
         (isa.Load(memory_type=MemoryType.WGT, y_size=3, x_size=7), "LOAD WGT 3x7"),
         (isa.Store(memory_type=MemoryType.OUT, y_size=2, x_size=5), "STORE OUT 2x5"),
         (isa.Gather(memory_type=MemoryType.INP, y_size=4, x_size=1), "GATHER INP 4x1"),
+        (
+            isa.Normalise(memory_type=MemoryType.OUT, statistic=Statistic.MOMENTS, y_size=4, x_size=1),
+            "NORMALISE MOMENTS 4x1",
+        ),
+        (
+            isa.Normalise(memory_type=MemoryType.INP, y_size=4, x_size=1, normal=1),
+            "NORMALISE GREATEST into INP 4x1",
+        ),
         (isa.Gemm(**LOOPS), "GEMM 12 steps"),
         (isa.Gemm(**LOOPS, reset=1), "GEMM reset 12 steps"),
         (isa.Gemm(uop_begin=3, uop_end=1, iter_out=1, iter_in=1), "GEMM 0 steps"),

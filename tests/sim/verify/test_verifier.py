@@ -8,7 +8,20 @@ import pytest
 from generators.programs import random_config, random_program
 
 from tests.sim import helpers
-from tests.sim.helpers import ACC, ACC_8BIT, CONFIG, INP, RES, TABLE, UOP, WGT, alu, gemm, load, stream_of
+from tests.sim.helpers import (
+    ACC,
+    ACC_8BIT,
+    CONFIG,
+    INP,
+    RES,
+    TABLE,
+    UOP,
+    WGT,
+    alu,
+    gemm,
+    load,
+    stream_of,
+)
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
@@ -213,11 +226,11 @@ def test_an_opcode_that_the_verifier_does_not_know_is_refused():
     """Decoding refuses what the configuration lacks; this guards against an instruction that is added to it
     alone."""
     program = decoded(load(UOP), load(ACC))
-    program.opcode[1] = 7
+    program.opcode[1] = 1 << isa.OPCODE_BITS
     message = (
-        f"instruction 1 ({program.word(1):#034x}) has opcode 7, which the verifier does not know; "
+        f"instruction 1 ({program.word(1):#034x}) has opcode 8, which the verifier does not know; "
         "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4), DEPTHWISE (5), "
-        "GATHER (6)"
+        "GATHER (6), NORMALISE (7)"
     )
     with pytest.raises(InvalidInstructionError) as caught:
         verify(program, IMAGE)
