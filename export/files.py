@@ -12,7 +12,7 @@ from vdla.export.values import values_of
 from vdla.hw.spec.registers import IDENTITY, MEANING, REGISTERS, VERSION, Fault
 from vdla.runtime.module.plan import Plan
 
-LIBRARY = ("vdla_platform", "vdla_driver", "vdla_layout", "vdla_operators")
+LIBRARY = ("vdla_platform", "vdla_driver", "vdla_layout", "vdla_integers", "vdla_operators")
 OK = "VDLA_OK"
 DRIVER_ERRORS = {
     "NOT_READY": "the network has not been initialised",

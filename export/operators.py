@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.export.c_text import ExportError, number, sizes
 from vdla.export.values import VIEWS, elements_of
-from vdla.runtime.host.normalisation import FRACTION_BITS, NARROW_FRACTION_BITS
+from vdla.runtime.host.normalisation import FRACTION_BITS
 from vdla.runtime.layout import IMAGE_RANK
 from vdla.runtime.module.plan import HostStep, Plan, Value, type_text
 
@@ -139,17 +139,11 @@ def require_forms(plan: Plan) -> None:
 
 def notes_of(plan: Plan) -> list[str]:
     """Return a line for each operator whose results may differ from the kit's."""
-    return [
-        f"{step.op} {step.name}: {difference_of(step.op)}"
-        for step in plan.host_steps
-        if step.op in (*ULP, *INTEGERS_BY_ONE)
-    ]
+    return [f"{step.op} {step.name}: {difference_of(step.op)}" for step in plan.host_steps if step.op in ULP]
 
 
 def difference_of(op: str) -> str:
     """Return how far the results of an operator may differ from the kit's."""
-    if op in INTEGERS_BY_ONE:
-        return "integers may differ by 1 from the integers of `vdla run`"
     units = f"{ULP[op]} units in the last place{' of the greatest element' * (op in OF_THE_GREATEST)}"
     return f"floats may differ from the floats of `vdla run` by {units}"
 
@@ -216,17 +210,21 @@ def _softmax(call: Call) -> Lines:
     return [_statement("vdla_softmax", call.out, call.x, around(call.x.type.shape, call.axis()))]
 
 
-def _softmax_by_table(function: str, fraction_bits: int) -> Form:
-    """Return the form of a softmax of int8 that reads a table of powers."""
+def _dequantized_softmax(call: Call) -> Lines:
+    return [_softmax_by_table(call, "vdla_dequantized_softmax", FRACTION_BITS)]
 
-    def form(call: Call) -> Lines:
-        powers, *conversion = (call.operand(place) for place in range(1, len(call.inputs)))
-        call.require(call.x.type.dtype == "int8", f"its input is {call.x.type}, not int8")
-        call.require(all(each.count == 1 for each in conversion), "its result has several scales")
-        shape = around(call.x.type.shape, call.axis())
-        return [_statement(function, call.out, call.x, shape, powers, fraction_bits, *conversion)]
 
-    return form
+def _int8_softmax(call: Call) -> Lines:
+    factor, addend = call.operand(2), call.operand(3)
+    call.require(factor.count == addend.count == 1, "it has several factors")
+    return [_softmax_by_table(call, "vdla_int8_softmax", factor, addend)]
+
+
+def _softmax_by_table(call: Call, function: str, *parameters: Operand | int) -> str:
+    """Return a softmax of int8 that reads a table of powers."""
+    call.require(call.x.type.dtype == "int8", f"its input is {call.x.type}, not int8")
+    shape = around(call.x.type.shape, call.axis())
+    return _statement(function, call.out, call.x, shape, call.operand(1), *parameters)
 
 
 def _layer_normalization(call: Call) -> Lines:
@@ -243,13 +241,11 @@ def _layer_normalization(call: Call) -> Lines:
 
 def _int8_layer_normalization(call: Call) -> Lines:
     inner = call.x.type.shape[-1]
-    scale, weights, y_scale, y_zero = (call.operand(place) for place in (1, 2, 4, 5))
-    is_scalar = scale.count == y_scale.count == y_zero.count == 1
-    call.require(is_scalar, "its scales are not of one element")
-    call.require(weights.count == inner, f"its weights are {weights.type}, not of {inner} elements")
-    parameters = scale, weights, _vector(call, 3, inner), y_scale, y_zero, _real(call, "epsilon")
-    rows = call.x.count // inner, inner
-    return [_statement("vdla_int8_layer_normalization", call.out, call.x, *rows, *parameters)]
+    vectors = call.operand(1), call.operand(2)
+    call.require(all(each.count == inner for each in vectors), f"its factors are not of {inner} elements")
+    rows, epsilon = (call.x.count // inner, inner), f"{call.integer('epsilon')}U"
+    operands = *rows, *vectors, epsilon, call.integer("centred")
+    return [_statement("vdla_int8_layer_normalization", call.out, call.x, *operands)]
 
 
 def _vector(call: Call, place: int, count: int) -> Operand | str:
@@ -437,7 +433,7 @@ FORMS: Mapping[str, Form] = {
     "Concat": _concat,
     "Conv": _convolution,
     "DequantizeLinear": _scaled("dequantize", "", "float32"),
-    "DequantizedSoftmax": _softmax_by_table("vdla_dequantized_softmax", FRACTION_BITS),
+    "DequantizedSoftmax": _dequantized_softmax,
     "Expand": _expand,
     "FlipSign": _flip_sign,
     "Gather": _gather,
@@ -445,7 +441,7 @@ FORMS: Mapping[str, Form] = {
     "Int8Lookup": _lookup,
     "Int8MatMul": _int8_matmul,
     "Int8Requantise": _requantise,
-    "Int8Softmax": _softmax_by_table("vdla_int8_softmax", NARROW_FRACTION_BITS),
+    "Int8Softmax": _int8_softmax,
     "LayerNormalization": _layer_normalization,
     "QuantizeLinear": _scaled("quantize", "float32", ""),
     "Relu": _relu,
@@ -462,6 +458,3 @@ ULP: Mapping[str, int] = {"Conv": 64, "LayerNormalization": 16, "Softmax": 8}
 
 OF_THE_GREATEST = ("Conv", "LayerNormalization")
 """Operators whose difference counts in units of the greatest element of the result."""
-
-INTEGERS_BY_ONE = ("Int8LayerNormalization",)
-"""Operators whose integer results may differ by 1 from the kit's results."""

@@ -31,3 +31,11 @@ class Axiom(Enum):
         "The requantisation of the greatest of several sums, none of which can wrap when the bias is added, "
         "is the greatest of their requantisations by the same parameters."
     )
+    ORDER_OF_ROW = (
+        "The statistics of a row depend on how often the row holds each value, and not on the order of its "
+        "values."
+    )
+    NORMALISED_ROW = (
+        "Int8Softmax and Int8LayerNormalization compute each element of their result from the element at the "
+        "same place, its row's statistics and its column's parameters, as NORMALISE does."
+    )

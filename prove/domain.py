@@ -44,14 +44,14 @@ from vdla.prove.elements import (
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule, coefficients, secret_matrix
 from vdla.prove.kernels import WORDS_OF_ROOT, evaluate, look_at_functions, name_sums
+from vdla.prove.multisets import TOGETHER, Multisets
 from vdla.prove.named_sums import NamedSums
 from vdla.prove.requantisation import EXACT, Requantisations
 from vdla.prove.sets import Sets
 
 SET = "the greatest of a set"
 SUM = "a sum"
-TOGETHER = 64
-"""Roots whose pseudo-random bits are computed at a time."""
+ROW = "a row without its order"
 SUM_BITS = 32
 """Of accumulators; `Domain.requantise` is told of others."""
 
@@ -79,6 +79,8 @@ class Domain:
         self._wide: set[int] = set()  # kinds of roots that are no bytes
         self._requantisations = Requantisations(self.functions, self.kind, self._used.add)
         self._sets = Sets(self.functions, self._words("sets", 2), self.kind(SET), self._used.add)
+        numbers = self._words("rows", RESIDUES * len(BYTES)).reshape(RESIDUES, -1)
+        self._multisets = Multisets(self.functions, self._keys, self._matrices, numbers)
         self._named_bounds = (0, 0, 1)  # the greatest reach, offset and degree of `sums_as_roots`
         self._single: dict[tuple[int, int], np.void] = {}  # sources of `sums_as_roots`, by lo and hi
 
@@ -327,17 +329,31 @@ class Domain:
             max(bounds[1], self._named_bounds[1]),
             max(bounds[2], self._named_bounds[2]),
         )
-        out = np.empty((1, 1, sums.residues[0].size), ELEMENT)
-        column = np.array([[0], [0], [self.kind(SUM)], [IDENTITY]])
-        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
-        self._named.add(sums, column[2], out.size)
-        name_sums(residues, column, out)
-        elements = out.reshape(sums.shape)
+        elements = self._as_roots(sums, SUM)
         if sums.source is not None:
             single = sums.source["function"] != SEVERAL
             for element, source in zip(elements[single], sums.source[single], strict=True):
                 self._single[int(element["lo"]), int(element["hi"])] = source.copy()
         return elements
+
+    def multisets(self, rows: Elements) -> Elements:
+        """Return rows of bytes, elements[n, m], as elements[n], each its own root. Rows that hold each byte
+        equally often have the same root.
+
+        Raises:
+            ProofError: an element is undefined.
+        """
+        self._used.add(Axiom.ORDER_OF_ROW)
+        return self._as_roots(self._multisets.sums(rows), ROW)
+
+    def _as_roots(self, sums: Sums, *what: str) -> Elements:
+        """Return sums as elements of the same shape, each its own root of a kind, which its residues name."""
+        out = np.empty((1, 1, prod(sums.shape)), ELEMENT)
+        column = np.array([[0], [0], [self.kind(*what)], [IDENTITY]])
+        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
+        self._named.add(sums, column[2], out.size)
+        name_sums(residues, column, out)
+        return out.reshape(sums.shape)
 
     def requantised_greatest(self, greatest: Elements, columns: NDArray[np.int64]) -> Elements:
         """Return the greatest of sums requantised, elements[...]; the arguments are as in `requantised`.
@@ -414,12 +430,7 @@ class Domain:
         return self._sets.distributed(narrowed)
 
     def _mapped(self, name: str, rule: Callable[[np.ndarray], np.ndarray], sums: Sums) -> Elements:
-        column = np.array([[0], [0], [self.kind("mapped", name)], [IDENTITY]])
-        out = np.empty((1, 1, prod(sums.shape)), ELEMENT)
-        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
-        self._named.add(sums, column[2], out.size)
-        name_sums(residues, column, out)
-        flat = out.reshape(-1)
+        flat = self._as_roots(sums, "mapped", name).reshape(-1)
         if sums.source is not None:
             source = sums.source.reshape(-1)
             single = source["function"] != SEVERAL

@@ -7,7 +7,7 @@ weights that are multiplied with the same inputs stand side by side.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from vdla.hw.spec.window import Window, row_distance, window_columns
 
 Indices = NDArray[np.int64]
 KNOWN_BLOCKS = 256
+Transfer: TypeAlias = isa.Load | isa.Gather | isa.Store | isa.Normalise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +257,7 @@ class Block(NamedTuple):
     last: int
 
 
-def block_of(it: isa.Load | isa.Gather | isa.Store) -> Block:
+def block_of(it: Transfer) -> Block:
     """Return the elements that an instruction moves, which moves something."""
     match it:
         case isa.Load():
@@ -264,7 +265,7 @@ def block_of(it: isa.Load | isa.Gather | isa.Store) -> Block:
             return _block(it.y_size, it.x_size, it.x_stride, 1, pads)
         case isa.Gather():
             return _block(it.y_size, it.x_size, it.x_stride, it.step, (it.y_pad_0, it.y_pad_1, 0, 0))
-        case isa.Store():
+        case isa.Store() | isa.Normalise():
             return _block(it.y_size, it.x_size, it.x_stride, 1, (0, 0, 0, 0))
 
 
@@ -278,11 +279,11 @@ def _block(rows: int, columns: int, stride: int, step: int, pads: tuple[int, int
     return Block((above + rows + below) * line, filled.reshape(-1), source, not any(pads), last)
 
 
-def halvings_of(it: isa.Load | isa.Gather | isa.Store) -> int:
+def halvings_of(it: Transfer) -> int:
     """Return how often the width of the values is halved in DRAM."""
     return it.halvings if isinstance(it, isa.Load) else 0
 
 
-def first_byte(it: isa.Load | isa.Gather | isa.Store, size: int) -> int:
+def first_byte(it: Transfer, size: int) -> int:
     """Return the byte address of the first element that an instruction moves, of elements of `size` bytes."""
     return it.dram_base if isinstance(it, isa.Gather) else it.dram_base * size

@@ -13,15 +13,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec import isa, numerics
+from vdla.hw.spec import isa, normalisation, numerics
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES
 from vdla.hw.spec.units import Unit
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, NormalParameter, Parameter, Statistic
 from vdla.prove.accumulators import Accumulators
 from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
-from vdla.prove.elements import Sums
+from vdla.prove.elements import Elements, Sums
 from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.indices import Block, block_of, first_byte, halvings_of
 from vdla.prove.loops import (
@@ -34,6 +34,7 @@ from vdla.prove.loops import (
     loop_steps,
 )
 from vdla.prove.memory import COPIED, Dram, Lanes, constant_bytes, empty_scratchpads, signed_values
+from vdla.prove.rows import Rows
 from vdla.prove.stores import Form, Stores, Taken
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.sim.decoded import DecodedStream
@@ -82,6 +83,7 @@ class StreamMachine:
         self._element_bytes = {memory: config.element_bytes(memory) for memory in MemoryType}
         self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
+        self.rows = Rows(domain)
         self._operands = Operands(self.pads.inputs, self.pads.weights)
 
     def run(self, program: DecodedStream, order: Iterable[int]) -> None:
@@ -109,7 +111,7 @@ class StreamMachine:
             place: the element, counted in DRAM from the first activation on.
         """
         ((_, it),) = instructions_of(program, [store])
-        assert isinstance(it, isa.Store)
+        assert isinstance(it, isa.Store | isa.Normalise)
         size = self._element_bytes[it.memory_type]
         first = (first_byte(it, size) - self.dram.low) // size
         element = it.sram_base + int(np.flatnonzero(block_of(it).source == place - first)[-1])
@@ -125,9 +127,12 @@ class StreamMachine:
         match instruction:
             case isa.Load() | isa.Gather():
                 self._load(instruction)
+            case isa.Store() | isa.Normalise() if not (instruction.x_size and instruction.y_size):
+                pass  # it pops and pushes tokens
             case isa.Store():
-                if instruction.x_size and instruction.y_size:
-                    self._store(instruction, index)
+                self._store(instruction, index)
+            case isa.Normalise():
+                self._normalise(instruction, index)
             case isa.Gemm():
                 self._gemm(instruction)
             case isa.Alu():
@@ -262,20 +267,66 @@ class StreamMachine:
 
     def _store(self, it: isa.Store, index: int) -> None:
         """Copy a block of accumulators, narrowed or requantised, into DRAM or INP."""
+        form = self._form(it)
+        self._put_results(it, form, lambda places: self._taken(it, form, index, places))
+
+    def _put_results(
+        self, it: isa.Store | isa.Normalise, form: Form, taken_to: Callable[[Indices], Taken]
+    ) -> None:
+        """Write a block of results into DRAM or INP.
+
+        Args:
+            taken_to: returns what is written to elements, int64[n].
+        """
         block = block_of(it)
         if it.memory_type == MemoryType.INP:
-            form = self._form(it)
-            taken = self._taken(it, form, index, it.dram_base + block.source)
+            taken = taken_to(it.dram_base + block.source)
             self.pads.inputs.put(taken.places, self._stores.results(form, [taken]))
             return
-        size = self._element_bytes[it.memory_type]
+        size = form.element_bytes
         begin = first_byte(it, size)
         end = begin + (block.last + 1) * size
         if begin < self.dram.low or end > self.dram.high:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
-        form = self._form(it)
         self._stores.expect(form)
-        self._stores.add(self._taken(it, form, index, (begin - self.dram.low) // size + block.source))
+        self._stores.add(taken_to((begin - self.dram.low) // size + block.source))
+
+    def _normalise(self, it: isa.Normalise, index: int) -> None:
+        """Gather statistics of a block of accumulators, or write it normalised."""
+        values, table, statistic = self._bytes_of(it, index), self._powers(it), Statistic(it.statistic)
+        if not it.normal:
+            self.rows.gather(statistic, values[:, ~self._left_out(it)], table, bool(it.anew))
+            return
+        words = self._constants(it.normal_base, len(NormalParameter), "parameters of normalisation")
+        normal = normalisation.normal_operands(tuple(words), lambda word: int(word[0]))
+        results = self.domain.values(self.rows.outputs(statistic, values, table, normal))
+        form = Form(self._element_bytes[it.memory_type], False, None, None)
+        self._put_results(it, form, lambda places: Taken(index, results, None, None, places))
+
+    def _bytes_of(self, it: isa.Normalise, index: int) -> Elements:
+        """Return the values of a NORMALISE, elements[n, lanes]."""
+        chosen = np.arange(it.y_size * it.x_size)
+        requantised, size = it.parameters > 0, self._element_bytes[MemoryType.OUT]
+        greatest = requantised and self.accumulators.have_greatest(
+            slice(it.sram_base, it.sram_base + len(chosen))
+        )
+        form = Form(size, requantised, None, None, greatest)
+        return self._stores.results(form, [self._taken(it, form, index, chosen)]).elements
+
+    def _left_out(self, it: isa.Normalise) -> NDArray[np.bool_]:
+        """Return which lanes are left out of statistics, bool[lanes]."""
+        if not it.parameters:
+            return np.zeros(self.accumulators.lanes, np.bool_)
+        clip = self._parameters(it.parameters_base)[Parameter.CLIP]
+        left_out: NDArray[np.bool_] = (clip >> normalisation.LEFT_OUT_BIT & 1).astype(np.bool_)
+        return left_out
+
+    def _powers(self, it: isa.Normalise) -> bytes | None:
+        """Return the table of powers of a NORMALISE as bytes."""
+        if not it.table:
+            return None
+        first = it.table_base * self.config.entries
+        return self.pads.table[first : first + isa.POWER_TABLE_ELEMENTS * self.config.entries].tobytes()
 
     def _form(self, it: isa.Store) -> Form:
         """Return how the results of a STORE are computed."""
@@ -287,14 +338,14 @@ class StreamMachine:
         is_greatest = it.parameters > 0 and self.accumulators.have_greatest(chosen)
         return Form(self._element_bytes[it.memory_type], it.parameters > 0, table, words, is_greatest)
 
-    def _taken(self, it: isa.Store, form: Form, index: int, places: Indices) -> Taken:
+    def _taken(self, it: isa.Store | isa.Normalise, form: Form, index: int, places: Indices) -> Taken:
         """Return what a STORE writes to the elements `places`."""
         chosen = slice(it.sram_base, it.sram_base + len(places))
         taken = self.accumulators.as_roots(chosen) if form.is_greatest else self.accumulators.taken(chosen)
         columns = residuals = None
         if form.is_requantised:
             columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
-        if form.residual is not None:
+        if form.residual is not None and isinstance(it, isa.Store):
             held = slice(it.residual - 1, it.residual - 1 + len(places))
             residuals = self._stores.residuals(self.pads.residuals, held)
         return Taken(index, taken, columns, residuals, places)
@@ -307,9 +358,13 @@ class StreamMachine:
 
     def _parameters(self, base: int) -> Indices:
         """Return int64[4, lanes]: the parameters in accumulators from `base` on."""
-        words = self.accumulators.constants(slice(base, base + len(Parameter)))
+        return self._constants(base, len(Parameter), "parameters")
+
+    def _constants(self, base: int, count: int, what: str) -> Indices:
+        """Return int64[count, lanes]: constants in accumulators from `base` on."""
+        words = self.accumulators.constants(slice(base, base + count))
         if words is None:
-            raise ProofError(f"its parameters, accumulators {base} to {base + len(Parameter) - 1}, vary")
+            raise ProofError(f"its {what}, accumulators {base} to {base + count - 1}, vary")
         return words
 
     # Computation

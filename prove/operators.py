@@ -1,7 +1,8 @@
 """The operators of graphs on elements, in plain code without layouts. Each function takes the domain, the
 node's inputs, constants as arrays and other values as elements, and its attributes; it returns elements.
 
-Source: the function of the same operator in `vdla.runtime.host.int8`, which a test compares.
+Source: the functions of the same operators in `vdla.runtime.host.int8` and
+`vdla.runtime.host.int8_normalisation`, which a test compares.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +10,14 @@ from math import prod
 
 import numpy as np
 
+from vdla.hw.spec.vocabulary import Statistic
 from vdla.prove.domain import Domain
-from vdla.prove.elements import ELEMENT, RESIDUES, SEVERAL, Elements, Floats, Sums
+from vdla.prove.elements import ELEMENT, NO_ROOT, RESIDUES, SEVERAL, Elements, Floats, Sums
 from vdla.prove.functions import BYTES
+from vdla.prove.normal_terms import POWERS, NormalFunction, outputs, powers_number
 from vdla.prove.products import Terms, field_products, pieces, products, single_sources, weighted
 from vdla.runtime.host.int8 import parts_of_matrices
+from vdla.runtime.host.int8_normalisation import int8_layer_normalization, int8_softmax, moments_operands
 from vdla.runtime.host.windows import at_last, sliding_windows
 
 VOLUME = 3  # spatial dimensions
@@ -197,6 +201,48 @@ def matrix_products(
     return result.reshape(tuple(shape))
 
 
+# Rows
+
+
+def softmax(
+    domain: Domain, x: Elements, powers: np.ndarray, factor: np.ndarray, addend: np.ndarray, *, axis: int
+) -> Elements:
+    """Int8Softmax."""
+    moved = np.moveaxis(x, axis, -1)
+    rows = np.ascontiguousarray(moved).reshape(-1, moved.shape[-1])
+    number = powers_number(domain, powers.astype(POWERS).tobytes())
+    function = NormalFunction(Statistic.POWERS, (number, number))
+    statistics = domain.maximum(rows.T), domain.multisets(rows)
+    parameters = (np.full(rows.shape[1], each.item(), np.int64) for each in (factor, addend))
+    result = outputs(domain, function, rows, statistics, *parameters)
+    _put_numbers(domain, rows, result, lambda x: int8_softmax(x, powers, factor, addend, axis=1))
+    return np.ascontiguousarray(np.moveaxis(result.reshape(moved.shape), -1, axis))
+
+
+def layer_normalization(
+    domain: Domain, x: Elements, factors: np.ndarray, addends: np.ndarray, *, epsilon: int, centred: int
+) -> Elements:
+    """Int8LayerNormalization."""
+    rows = np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+    normal = moments_operands(x.shape[-1], epsilon, centred)
+    function = NormalFunction.of(Statistic.MOMENTS, (0, 0), normal)
+    parameters = factors.astype(np.int64), addends.astype(np.int64)
+    result = outputs(domain, function, rows, (domain.multisets(rows),), *parameters)
+    how = {"centred": centred, "epsilon": epsilon}
+    _put_numbers(domain, rows, result, lambda x: int8_layer_normalization(x, factors, addends, **how))
+    return result.reshape(x.shape)
+
+
+def _put_numbers(
+    domain: Domain, rows: Elements, result: Elements, operator: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """Replace the results for rows of constants, elements[n, m], by what an operator makes of these."""
+    constant = (rows["kind"] == NO_ROOT).all(1)
+    if constant.any():
+        numbers = domain.functions.least[rows["function"][constant]].astype(np.int8)
+        result[constant] = domain.constants(operator(numbers))
+
+
 # Windows of images and volumes
 
 
@@ -367,6 +413,7 @@ OPERATORS: Mapping[str, tuple[Callable[..., Elements], int]] = {
     "Int8AveragePool": (average_pool, 1),
     "Int8Conv": (conv, 1),
     "Int8ConvTranspose": (conv_transpose, 1),
+    "Int8LayerNormalization": (layer_normalization, 1),
     "Int8Lookup": (lookup, 1),
     "Int8MatMul": (matmul, 1),
     "Int8MaxPool": (max_pool, 1),
@@ -374,5 +421,6 @@ OPERATORS: Mapping[str, tuple[Callable[..., Elements], int]] = {
     "Int8Products": (matrix_products, 2),
     "Int8Requantise": (requantise, 1),
     "Int8Scale": (scale, 1),
+    "Int8Softmax": (softmax, 1),
 }
 """The function of each operator, and how many of its inputs are elements. The others are constants."""

@@ -89,8 +89,8 @@ class Origins:
         self.addresses[chip][it.sram_base + block.filled] = source
         return chip, it.sram_base, end
 
-    def store(self, it: isa.Store, index: int) -> None:
-        """Note a STORE into a scratchpad."""
+    def store(self, it: isa.Store | isa.Normalise, index: int) -> None:
+        """Note a STORE or NORMALISE into a scratchpad."""
         if it.memory_type == MemoryType.INP:
             places = it.dram_base + block_of(it).source
             self.loaders[MemoryType.INP][places] = index
@@ -116,7 +116,7 @@ def accumulator_of(program: DecodedStream, store: int, element: int, low: int) -
         element: of INP; or of DRAM, counted from address `low` on, where activations begin.
     """
     it = program.instruction(store)
-    assert isinstance(it, isa.Store)
+    assert isinstance(it, isa.Store | isa.Normalise)
     first = it.dram_base
     if it.memory_type != MemoryType.INP:
         size = program.config.element_bytes(it.memory_type)
@@ -288,7 +288,9 @@ class Recorder(StreamMachine):
             self._note_loaded(step)
         if isinstance(instruction, LOADS):
             self._origins.load(instruction, index)
-        elif isinstance(instruction, isa.Store):
+        elif isinstance(instruction, isa.Store) or (
+            isinstance(instruction, isa.Normalise) and instruction.normal
+        ):
             self._origins.store(instruction, index)
 
     def _note(self, step: Step) -> None:

@@ -1,5 +1,7 @@
 #include "vdla_operators.h"
 
+#include "vdla_integers.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -97,16 +99,6 @@ static void in_fixed_point(int64_t *fixed, const float *powers, int fraction_bit
         fixed[below] = (int64_t)rint(ldexp((double)powers[below], fraction_bits));
 }
 
-static int greatest_i8(const int8_t *x, size_t count, size_t step)
-{
-    int greatest = x[0];
-    size_t index;
-
-    for (index = 1; index < count; index++)
-        greatest = x[index * step] > greatest ? x[index * step] : greatest;
-    return greatest;
-}
-
 /* The sum of the powers of `count` elements, `step` apart, by how far each is below the greatest. */
 static int64_t sum_of_powers(const int8_t *x, size_t count, size_t step, int greatest, const int64_t *fixed)
 {
@@ -121,7 +113,7 @@ static int64_t sum_of_powers(const int8_t *x, size_t count, size_t step, int gre
 static void dequantized_softmax_row(float *out, const int8_t *x, size_t count, size_t step,
                                     const float *powers, const int64_t *fixed, int fraction_bits)
 {
-    int greatest = greatest_i8(x, count, step);
+    int greatest = vdla_greatest(x, count, step);
     double total = (double)sum_of_powers(x, count, step, greatest, fixed);
     float divisor = (float)ldexp(total, -fraction_bits);
     size_t index;
@@ -145,28 +137,15 @@ void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape sha
     }
 }
 
-static void int8_softmax_row(int8_t *out, const int8_t *x, size_t count, size_t step, const int64_t *fixed,
-                             float y_scale, int8_t y_zero)
+void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const uint16_t *powers,
+                       const int16_t *factor, const int32_t *addend)
 {
-    int greatest = greatest_i8(x, count, step);
-    float divisor = (float)sum_of_powers(x, count, step, greatest, fixed) * y_scale;
-    size_t index;
-
-    for (index = 0; index < count; index++)
-        out[index * step] = quantized_i8((float)fixed[greatest - x[index * step]] / divisor, y_zero);
-}
-
-void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const float *powers,
-                       int fraction_bits, const float *y_scale, const int8_t *y_zero)
-{
-    int64_t fixed[VDLA_TABLE_ENTRIES];
     size_t row;
 
-    in_fixed_point(fixed, powers, fraction_bits);
     for (row = 0; row < shape.outer * shape.inner; row++) {
         size_t begin = first_of_row(shape, row);
 
-        int8_softmax_row(out + begin, x + begin, shape.channels, shape.inner, fixed, *y_scale, *y_zero);
+        vdla_softmax_row(out + begin, x + begin, shape.channels, shape.inner, powers, *factor, *addend);
     }
 }
 
@@ -199,37 +178,14 @@ void vdla_layer_normalization(float *out, const float *x, size_t outer, size_t i
         normalised_row(out + row * inner, x + row * inner, inner, weights, bias, epsilon);
 }
 
-static void int8_normalised_row(int8_t *out, const int8_t *x, size_t count, float scale, const float *weights,
-                                const float *bias, float y_scale, int8_t y_zero, float epsilon)
-{
-    int64_t total = 0;
-    double squares = 0;
-    float mean, factor, real;
-    size_t index;
-
-    for (index = 0; index < count; index++)
-        total += x[index];
-    mean = (float)((double)total / (double)count);
-    for (index = 0; index < count; index++)
-        squares += (double)((float)x[index] - mean) * (double)((float)x[index] - mean);
-    factor = scale / sqrtf((float)squares / (float)count * (scale * scale) + epsilon);
-    for (index = 0; index < count; index++) {
-        real = ((float)x[index] - mean) * factor * (weights[index] / y_scale);
-        if (bias != NULL)
-            real += bias[index] / y_scale;
-        out[index] = quantized_i8(real, y_zero);
-    }
-}
-
 void vdla_int8_layer_normalization(int8_t *out, const int8_t *x, size_t outer, size_t inner,
-                                   const float *scale, const float *weights, const float *bias,
-                                   const float *y_scale, const int8_t *y_zero, float epsilon)
+                                   const int16_t *factors, const int32_t *addends, uint32_t epsilon,
+                                   int centred)
 {
     size_t row;
 
     for (row = 0; row < outer; row++)
-        int8_normalised_row(out + row * inner, x + row * inner, inner, *scale, weights, bias, *y_scale,
-                            *y_zero, epsilon);
+        vdla_normalised_row(out + row * inner, x + row * inner, inner, factors, addends, epsilon, centred);
 }
 
 /* Whether a value takes the place of the best so far. */
@@ -416,41 +372,12 @@ void vdla_flip_sign(void *out, const void *x, size_t count)
         to[index] = from[index] ^ 0x80u;
 }
 
-/* Return `value` modulo 2^bits as a signed integer. */
-static int64_t wrapped(int64_t value, unsigned bits)
-{
-    uint64_t sign = (uint64_t)1 << (bits - 1), low = (uint64_t)value & (2 * sign - 1);
-
-    return (int64_t)(low ^ sign) - (int64_t)sign;
-}
-
-/* Return the floor of value / 2^amount. */
-static int64_t shifted(int64_t value, unsigned amount)
-{
-    return value >= 0 ? value >> amount : ~(~value >> amount);
-}
-
-/* Return clip(zero + round((value + bias) * multiplier / 2^shift)); halves round up, value + bias wraps. The
-   parameters are those of a channel, `step` apart. */
-static int8_t requantised(int64_t value, const int64_t *parameters, size_t step)
-{
-    int64_t multiplier = parameters[step] & 0xffff;
-    unsigned shift = (unsigned)(parameters[2 * step] & 0x3f);
-    int64_t zero = wrapped(shifted(parameters[2 * step], 8), 8);
-    int64_t least = wrapped(parameters[3 * step], 8), greatest = wrapped(shifted(parameters[3 * step], 8), 8);
-    int64_t product = wrapped(value + parameters[0], 32) * multiplier;
-    int64_t result = shifted(shifted(product * 2, shift) + 1, 1) + zero;
-
-    result = result < greatest ? result : greatest;
-    return (int8_t)(result > least ? result : least);
-}
-
 void vdla_requantise(int8_t *out, const int8_t *x, size_t count, const int64_t *parameters)
 {
     size_t index;
 
     for (index = 0; index < count; index++)
-        out[index] = requantised(x[index], parameters, 1);
+        out[index] = vdla_requantised(x[index], parameters, 1);
 }
 
 #define INT8_MATMUL(name, type)                                                                              \
@@ -466,7 +393,7 @@ void vdla_requantise(int8_t *out, const int8_t *x, size_t count, const int64_t *
                                                                                                              \
                 for (k = 0; k < depth; k++)                                                                  \
                     total += (int64_t)x[row * depth + k] * w[k * columns + column];                          \
-                *out++ = requantised(total, parameters + channel, parameter_channels);                       \
+                *out++ = vdla_requantised(total, parameters + channel, parameter_channels);                       \
             }                                                                                                \
     }
 

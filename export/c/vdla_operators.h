@@ -33,18 +33,18 @@ void vdla_softmax(float *out, const float *x, struct vdla_shape shape);
 void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape shape, const float *powers,
                               int fraction_bits);
 
-/* The same, quantised; all powers have `fraction_bits` fraction bits. */
-void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const float *powers,
-                       int fraction_bits, const float *y_scale, const int8_t *y_zero);
+/* The same from int8 to int8, in integers; see vdla_softmax_row. */
+void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const uint16_t *powers,
+                       const int16_t *factor, const int32_t *addend);
 
 /* out = (x - mean) / sqrt(variance + epsilon) weights + bias over `inner`; bias may be NULL. */
 void vdla_layer_normalization(float *out, const float *x, size_t outer, size_t inner, const float *weights,
                               const float *bias, float epsilon);
 
-/* The same of x scale, quantised. */
+/* The same from int8 to int8, in integers; see vdla_normalised_row. */
 void vdla_int8_layer_normalization(int8_t *out, const int8_t *x, size_t outer, size_t inner,
-                                   const float *scale, const float *weights, const float *bias,
-                                   const float *y_scale, const int8_t *y_zero, float epsilon);
+                                   const int16_t *factors, const int32_t *addends, uint32_t epsilon,
+                                   int centred);
 
 /* out = where the greatest (sign 1) or the least (sign -1) channel is: the first of equals, or the last. */
 void vdla_arg_f32(int64_t *out, const float *x, struct vdla_shape shape, int sign, int last);

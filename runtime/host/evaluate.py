@@ -19,6 +19,7 @@ from vdla.runtime.host import (
     convolution,
     elementwise,
     int8,
+    int8_normalisation,
     logic,
     matrix,
     normalisation,
@@ -43,6 +44,7 @@ FAMILIES = (
     shape,
     resize,
     int8,
+    int8_normalisation,
     onnx_runtime,
 )
 OPERATORS: Mapping[str, Operator] = {

@@ -12,7 +12,7 @@ from page_blocks import blocks
 from tests.docs.pages import CODE, DOCS, ROOT, commands, table
 from tests.export.programs import STRICT
 from vdla.export.files import DRIVER_ERRORS, asset, errors, files_of
-from vdla.export.operators import FORMS, INTEGERS_BY_ONE, OF_THE_GREATEST, ULP, VIEWS
+from vdla.export.operators import FORMS, OF_THE_GREATEST, ULP, VIEWS
 from vdla.runtime.module.file import load
 
 PAGE = (DOCS / "export.md").read_text()
@@ -78,7 +78,6 @@ def test_the_page_has_every_error_code_with_its_meaning():
 def test_the_page_has_every_operator_with_its_promise():
     bounds = {op: f"at most {units} units in the last place" for op, units in ULP.items()}
     bounds |= {op: f"{bounds[op]} of the greatest element" for op in OF_THE_GREATEST}
-    bounds |= dict.fromkeys(INTEGERS_BY_ONE, "integers differ by at most one")
     promises = {op: promise for promise, cell in LISTED.items() for op in CODE.findall(cell)}
     assert promises == {op: bounds.get(op, "exact") for op in (*FORMS, *VIEWS)}
     assert all(ops == sorted(ops) for ops in map(CODE.findall, LISTED.values()))

@@ -14,21 +14,22 @@ STRICT = "-std=c99 -Wall -Wextra -Wpedantic -Werror -Wconversion -ffp-contract=o
 Arrays = Mapping[str, np.ndarray]
 
 
-def outcome(folder: Path, library: str, cases: Sequence[tuple[Arrays, Arrays, str]]) -> list[Arrays]:
+def outcome(folder: Path, cases: Sequence[tuple[Arrays, Arrays, str]], *library: str) -> list[Arrays]:
     """Compile and run a program of cases; return the results of each.
 
     Args:
-        library: a pair of files of `export/c`, without their ending.
         cases: inputs by C name; results by C name, with their types and shapes; statements.
+        library: pairs of files of `export/c`, without their ending.
     """
-    for ending in ("h", "c"):
-        (folder / f"{library}.{ending}").write_text(asset(f"{library}.{ending}"))
+    for name in (f"{each}.{ending}" for each in library for ending in ("h", "c")):
+        (folder / name).write_text(asset(name))
     functions = [_function(number, *case) for number, case in enumerate(cases)]
     calls = "".join(f"    case_{number}();\n" for number in range(len(cases)))
-    includes = f'#include <math.h>\n#include <stdio.h>\n#include "{library}.h"\n'
+    own = "".join(f'#include "{each}.h"\n' for each in library)
+    includes = f"#include <math.h>\n#include <stdio.h>\n{own}"
     main = f"{includes}{''.join(functions)}int main(void)\n{{\n{calls}    return 0;\n}}\n"
     (folder / "main.c").write_text(main)
-    sources = [folder / name for name in ("main.c", f"{library}.c")]
+    sources = [folder / name for name in ("main.c", *(f"{each}.c" for each in library))]
     flags = [*STRICT.split(), *SANITIZERS.split(), "-I", folder]
     run([*compiler(), *flags, "-o", folder / "cases", *sources, "-lm"])
     done = subprocess.run([folder / "cases"], capture_output=True, check=False)

@@ -55,7 +55,7 @@ def results(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
     layouts = LAYOUTS | WINDOWS
     folder = tmp_path_factory.mktemp("c")
     cases = [case(layout) for layout in layouts.values()]
-    return dict(zip(layouts, outcome(folder, "vdla_layout", cases), strict=True))
+    return dict(zip(layouts, outcome(folder, cases, "vdla_layout"), strict=True))
 
 
 @pytest.mark.parametrize("title", LAYOUTS | WINDOWS)

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from vdla.hw.spec import numerics
+from vdla.hw.spec import normalisation, numerics
+from vdla.hw.spec.vocabulary import Statistic
 from vdla.prove.axioms import Axiom
 from vdla.prove.elementwise import BY_ELEMENT
 from vdla.prove.functions import BYTES
 from vdla.runtime.host.evaluate import OperatorError, attributes_of, evaluate
+from vdla.runtime.host.int8_normalisation import moments_operands
 
 RNG = np.random.default_rng(1)
 SUMS = sorted(
@@ -109,6 +111,42 @@ def check_by_element():
     assert checked > 30
 
 
+def check_order_of_row():
+    for row in RNG.integers(-128, 128, (200, 9)).tolist():
+        shuffled = RNG.permutation(row).tolist()
+        powers = RNG.integers(0, 1 << 16, 256).tolist()
+        assert statistics_of(row, powers) == statistics_of(shuffled, powers)
+
+
+def statistics_of(row, powers):
+    """Return the statistics of a row, gathered in two parts."""
+    statistics = normalisation.RowStatistics()
+    for statistic in Statistic:
+        for part in (row[:4], row[4:]):
+            statistics = normalisation.gathered(statistic, statistics, part, powers)
+    return statistics
+
+
+def check_normalised_row():
+    for width in (1, 2, 7, 100):
+        x = RNG.integers(-128, 128, (20, width)).astype(np.int8)
+        powers = RNG.integers(0, 1 << 16, 256).astype(np.uint16)
+        factors = RNG.integers(-(1 << 15), 1 << 15, width).astype(np.int16)
+        addends = RNG.integers(-(1 << 26), 1 << 26, width).astype(np.int32)
+        shared = evaluate("Int8Softmax", [x, powers, factors[0], addends[0]], {"axis": 1})[0]
+        normal = evaluate("Int8LayerNormalization", [x, factors, addends], {"centred": 1, "epsilon": 77})[0]
+        operands = moments_operands(width, 77, 1)
+        for row, *outputs in zip(x.tolist(), shared.tolist(), normal.tolist(), strict=True):
+            statistics = statistics_of(row, powers.tolist())
+            for place, value in enumerate(row):
+                own = operands._replace(factor=int(factors[place]), addend=int(addends[place]))
+                same = operands._replace(factor=int(factors[0]), addend=int(addends[0]))
+                assert [each[place] for each in outputs] == [
+                    normalisation.normalised(Statistic.POWERS, statistics, value, powers.tolist(), same),
+                    normalisation.normalised(Statistic.MOMENTS, statistics, value, None, own),
+                ]
+
+
 CHECKS = {
     Axiom.ODD_MULTIPLIER: check_odd_multiplier,
     Axiom.BOUNDS_AS_FUNCTION: check_bounds_as_function,
@@ -117,6 +155,8 @@ CHECKS = {
     Axiom.GREATEST_OF_SET: check_greatest_of_set,
     Axiom.MONOTONE_OF_GREATEST: check_monotone_of_greatest,
     Axiom.GREATEST_OF_SUMS: check_greatest_of_sums,
+    Axiom.ORDER_OF_ROW: check_order_of_row,
+    Axiom.NORMALISED_ROW: check_normalised_row,
 }
 
 

@@ -1,14 +1,12 @@
-"""Normalisation and softmax, against their formulas channel by channel; from int8 to int8, as conversions make them."""
+"""Normalisation and softmax, against their formulas channel by channel."""
 
 import numpy as np
 import pytest
 
 from vdla.runtime.host.evaluate import evaluate
-from vdla.runtime.host.normalisation import layer_normalization, softmax, softmax_powers
-from vdla.runtime.host.quantise import dequantize_linear, quantize_linear
+from vdla.runtime.host.normalisation import softmax_powers
 
 RNG = np.random.default_rng(0)
-SCALES = [(0.04, 0.003, 0), (0.5, 1 / 256, -128), (9.0, 0.01, 127), (1e-4, 1e-5, 3)]
 
 
 @pytest.mark.parametrize("channels", [1, 3, 8])
@@ -80,23 +78,6 @@ def test_softmax_is_a_distribution_along_its_axis_wherever_its_numbers_lie(axis,
     )
 
 
-def numbers(*values: float) -> list[np.ndarray]:
-    return [np.asarray(value, np.float32) for value in values]
-
-
-@pytest.mark.parametrize(("scale", "y_scale", "zero"), SCALES)
-@pytest.mark.parametrize(("shape", "axis"), [((2, 3, 50), 2), ((5, 4, 3), 0), ((1, 7), -1), ((9, 1), 1)])
-def test_softmax_is_that_between_conversions(scale, y_scale, zero, shape, axis):
-    x = RNG.integers(-128, 128, shape, np.int8)
-    s, t = numbers(scale, y_scale)
-    point = np.asarray(zero, np.int8)
-    (result,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": axis})
-    real = softmax(dequantize_linear(x, s, np.asarray(-7, np.int8), axis=0), axis=axis)
-    expected = quantize_linear(real, t, point, axis=0)
-    assert (result.dtype, result.shape, result.flags.c_contiguous) == (np.int8, shape, True)
-    assert np.abs(result.astype(int) - expected).max() <= 1
-
-
 @pytest.mark.parametrize("scale", [0.002, 0.05, 1.0])
 @pytest.mark.parametrize(("shape", "axis"), [((3, 4, 5), 0), ((3, 4, 5), -1), ((2, 1000), 1)])
 def test_softmax_of_dequantised_integers(scale, shape, axis):
@@ -107,55 +88,11 @@ def test_softmax_of_dequantised_integers(scale, shape, axis):
     np.testing.assert_allclose(result, powers / powers.sum(axis=axis, keepdims=True), rtol=1e-6, atol=1e-37)
 
 
-@pytest.mark.parametrize(
-    ("op", "conversion"), [("DequantizedSoftmax", []), ("Int8Softmax", [np.float32(1 / 256), np.int8(-128)])]
-)
-def test_the_order_of_elements_does_not_change_their_softmax(op, conversion):
+def test_the_order_of_elements_does_not_change_their_softmax():
     x = RNG.integers(-128, 128, (1, 5000), np.int8)
     order = RNG.permutation(x.shape[1])
     powers = softmax_powers(np.float32(0.07))
-    (result,), (permuted,) = (evaluate(op, [y, powers, *conversion], {"axis": 1}) for y in (x, x[:, order]))
+    (result,), (permuted,) = (
+        evaluate("DequantizedSoftmax", [y, powers], {"axis": 1}) for y in (x, x[:, order])
+    )
     np.testing.assert_array_equal(permuted, result[:, order])
-
-
-@pytest.mark.parametrize(("scale", "y_scale", "zero"), SCALES)
-@pytest.mark.parametrize("shape", [(2, 3, 50), (4, 8), (6,)])
-@pytest.mark.parametrize("biased", [False, True])
-def test_layer_normalisation_is_that_between_conversions(scale, y_scale, zero, shape, biased):
-    x = RNG.integers(-128, 128, shape, np.int8)
-    weights, bias = RNG.normal(size=(2, shape[-1])).astype(np.float32)
-    s, t = numbers(scale, y_scale)
-    point = np.asarray(zero, np.int8)
-    shift = bias if biased else None
-    (result,) = evaluate("Int8LayerNormalization", [x, s, weights, shift, t, point], {"epsilon": 1e-5})
-    real = dequantize_linear(x, s, np.asarray(11, np.int8), axis=0)
-    normal, *_ = layer_normalization(real, weights, shift, axis=-1, epsilon=1e-5)
-    assert result.dtype == np.int8
-    assert np.abs(result.astype(int) - quantize_linear(normal, t, point, axis=0)).max() <= 1
-
-
-def test_a_row_of_equal_elements_is_the_bias():
-    x, bias = np.full((2, 5), 77, np.int8), np.arange(5, dtype=np.float32)
-    s, t = numbers(0.5, 0.5)
-    inputs = [x, s, np.ones(5, np.float32), bias, t, np.asarray(1, np.int8)]
-    (result,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
-    assert result.tolist() == [[1, 3, 5, 7, 9]] * 2
-
-
-@pytest.mark.parametrize("zero", [-100, -128])
-def test_results_saturate(zero):
-    x, point = np.array([[-128, 127]], np.int8), np.asarray(zero, np.int8)
-    s, t = numbers(1.0, 1e-3)
-    (result,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": 1})
-    assert result.tolist() == [[zero, 127]]
-    inputs = [x, s, np.ones(2, np.float32), None, t, point]
-    (result,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
-    assert result.tolist() == [[-128, 127]]
-
-
-@pytest.mark.parametrize(("steps", "expected"), [(126, 126), (127, 127), (128, 127)])
-def test_the_greatest_result_is_that_of_int8(steps, expected):
-    x = np.array([[-128, 127]], np.int8)
-    s, t = numbers(1.0, 1 / steps)
-    (result,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, np.asarray(0, np.int8)], {"axis": 1})
-    assert result.tolist() == [[0, expected]]
