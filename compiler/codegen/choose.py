@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
+from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, TABLE
 from vdla.compiler.codegen.estimate import estimated_cycles, least_cycles, ranked_tiles
+from vdla.compiler.codegen.normalising_stores import NORMAL
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
 from vdla.compiler.codegen.tiles import (
@@ -53,6 +54,7 @@ CONVINCING = 300
 # fitted to the convolutions of 7 networks on `default`, with one image and with a batch of four.
 NEARLY_LEAST = 1.02
 RUNS = 4  # of a task whose weights last: the first loads them
+EPILOGUE_OPERANDS = (RESIDUAL, SUM, TABLE, NORMAL)
 CONSTANTS = (WEIGHTS, PARAMETERS)  # operands of a task that are the same in all runs
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
@@ -196,17 +198,17 @@ def cycles_of_runs(task: Task, choice: Choice, target: Target) -> int:
     for run in range(RUNS):
         operands = {
             name: Operand(f"{name}{run}", address_map=maps.get(name, DENSE))
-            for name in (*(buffer.name for buffer in func.params), RESIDUAL, SUM)
+            for name in (*(buffer.name for buffer in func.params), *EPILOGUE_OPERANDS)
             if name not in CONSTANTS
         }
-        emit_calls(func, builder, operands, Epilogue(adds=task.adds_residual))
+        emit_calls(func, builder, operands, task.epilogue)
     edit = without_repeats(builder.record, config)
     return cycles_of((builder if edit is None else builder.edited(edit)).finish(), target.memory)
 
 
 @lru_cache(maxsize=STREAMS)
 def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
-    """Return the stream of an isolated task, with the residuals that its STOREs add.
+    """Return the stream of an isolated task, with the residuals that its STOREs add, or normalised.
 
     Raises:
         IrError: the choice cannot be lowered.
@@ -216,13 +218,13 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
         lowered_task(task, choice, config),
         builder,
         {
-            **{name: Operand(name) for name in (RESIDUAL, SUM)},
+            **{name: Operand(name) for name in EPILOGUE_OPERANDS},
             **{
                 name: Operand(name, address_map=address_map)
                 for name, address_map in task.address_maps(config).items()
             },
         },
-        Epilogue(adds=task.adds_residual),
+        task.epilogue,
     )
     return builder.finish()
 

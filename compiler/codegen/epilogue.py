@@ -1,4 +1,4 @@
-"""The epilogue of the store unit, after requantisation: table lookup and addition of residuals.
+"""The epilogue of the store unit, after requantisation: table lookup, addition of residuals, normalisation.
 
 Loop programs do not express the epilogue: the store unit applies it to the values that they store. The
 residuals of a STORE are loaded ahead of it, in the order of its elements.
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vdla.compiler.codegen.normalising_stores import TABLES_OF_POWERS, Normal
 from vdla.compiler.operands.address_map import Move, Operand, Transfer
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -44,20 +45,30 @@ class Epilogue:
         table: number of the lookup table on chip of STOREs of results, from 1; 0: no lookup.
         adds: residuals are added to results after the lookup.
         inner: the tables of STOREs into INP.
+        normal: rows are normalised in place of lookup and addition; None: they are not.
     """
 
     table: int = 0
     adds: bool = False
     inner: tuple[InnerTable, ...] = ()
+    normal: Normal | None = None
 
     @property
     def reserved(self) -> int:
-        """Number of accumulators, from the first on, that hold the parameters of the addition."""
-        return len(Parameter) * self.adds
+        """Number of accumulators, from the first on, that hold the parameters of the addition, or of the
+        normalisation."""
+        return len(Parameter) * self.adds if self.normal is None else self.normal.elements
+
+    @property
+    def splits(self) -> bool:
+        """Whether STOREs may be split by an address map: residuals have the positions of the result's
+        elements, and the rows that are normalised are numbered in their STORE."""
+        return not self.adds and self.normal is None
 
     def fits(self, config: AcceleratorConfig) -> bool:
         """Whether the memory TABLE holds all tables at once."""
-        return len(self.inner) + bool(self.table) <= tables_held(config)
+        powers = TABLES_OF_POWERS if self.normal is not None and self.normal.has_powers else 0
+        return len(self.inner) + bool(self.table) + powers <= tables_held(config)
 
 
 NO_EPILOGUE = Epilogue()

@@ -27,6 +27,7 @@ from vdla.compiler.codegen.epilogue import (
 )
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of, value_of
+from vdla.compiler.codegen.normalising_stores import NormalisingStores
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Let, Read, Scope, Stmt
 from vdla.compiler.ir.passes import InPlace, InterleaveVirtualThreads, StartSums
 from vdla.compiler.ir.rewrite import walk_statements
@@ -129,7 +130,11 @@ def emit_calls(
         IrError: residuals are added, and both they and the result have an address map.
     """
     scaled = None
-    if epilogue != NO_EPILOGUE:
+    if epilogue.normal is not None:
+        normalising = NormalisingStores(builder, operands, epilogue.normal)
+        normalising.begin()
+        scaled = normalising.scaled
+    elif epilogue != NO_EPILOGUE:
         planned = _planned_stores(func, builder.config, operands, epilogue) if epilogue.adds else []
         stores = EpilogueStores(builder, operands, epilogue, planned)
         stores.begin()

@@ -27,9 +27,10 @@ from vdla.compiler.graph.rewrites.conversions import (
     CONVERT_BEFORE_MAXIMA,
     DENSE_TO_CONVOLUTION,
     FUSE_CONVERSIONS,
+    QUANTISE_OPERANDS,
     SPLIT_PRELU,
 )
-from vdla.compiler.graph.rewrites.normalisation import JOIN_PIECES
+from vdla.compiler.graph.rewrites.normalisation import JOIN_PIECES, SLICE_BEFORE_ROWS
 from vdla.compiler.graph.rewrites.quantised import (
     DEQUANTISE_CONSTANTS,
     EXPAND_INTEGERS,
@@ -105,6 +106,7 @@ SIMPLIFY = Pipeline(
         JOIN_PIECES,
         REDUCTIONS_TO_POOLS,
         GATHERS_TO_MOVES,
+        SLICE_BEFORE_ROWS,
         DeadCode(),
     )
 )
@@ -141,6 +143,7 @@ def integer_passes(cures: Cures = GENERAL) -> Pipeline:
             CONVERT_BEFORE_MAXIMA,
             SPLIT_PRELU,
             CONVERT_AFTER_CHOICES,
+            QUANTISE_OPERANDS,
             ToIntegers(cures),
             RemoveIdentity(),
             MergeMoves(),

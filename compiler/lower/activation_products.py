@@ -1,19 +1,20 @@
 """Matrix products of two activations on the accelerator: the second operand becomes weights at run time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
-from vdla.compiler.codegen.epilogue import TABLE, Epilogue, table_entries
+from vdla.compiler.codegen.epilogue import NO_EPILOGUE, TABLE, Epilogue, table_entries
 from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering
 from vdla.compiler.graph.integer_forms.rules import MATRICES, ONE_FACTOR, PAIR_SUMS, RATIOS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site
 from vdla.compiler.graph.integers import scaling, signed_bytes
 from vdla.compiler.graph.nodes import Attribute
 from vdla.compiler.lower.channelwise import multiplies
+from vdla.compiler.lower.normalisation import without_columns
 from vdla.compiler.network.placed import (
     SAME,
     OffloadCandidate,
@@ -28,6 +29,7 @@ from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.normalising import ProductSoftmaxTask
 from vdla.compiler.tasks.program_text import one_hot_inputs, scalar_weights
 from vdla.compiler.tasks.rearranging import RowsTask, TurnTask
 from vdla.compiler.te.operators.sizes import blocks, matrix_product
@@ -252,6 +254,35 @@ class _ProductsBuilder:
                 self.add(rows, B=(source, begin), D=("Q", held * size * self.block))
             turn = TurnTask(high, wide, self.repeats * deep)
             self.add(turn, B=("Q", held * size), D=("V", at), U=("I", 0))
+
+
+def with_softmax(products: Offloaded, constants: Mapping[str, np.ndarray]) -> Offloaded | None:
+    """Return products of activations that make the softmax of their rows; None if a row of the result is not
+    a row of one product.
+
+    Args:
+        constants: those of `constants_of_softmax`.
+    """
+    rows, columns, _ = products.node.extents("size")
+    layout, parameters = products.output.layout, products.constants["P"]
+    if columns != layout.shape[-1]:
+        return None
+    rest = columns % layout.block
+
+    def with_epilogue(piece: Piece) -> Piece:
+        if not isinstance(piece.task, ConvolutionTask):
+            return replace(piece, epilogue=piece.epilogue or NO_EPILOGUE)
+        depth = blocks(piece.task.size.channels, layout.block)
+        task = ProductSoftmaxTask(rows, depth, len(parameters), rest > 0)
+        return replace(piece, task=task, epilogue=task.epilogue)
+
+    pieces = tuple(map(with_epilogue, products.pieces))
+    return replace(
+        products,
+        pieces=pieces,
+        constants={**products.constants, "P": without_columns(parameters, rest), **constants},
+        epilogue=pieces[-1].epilogue or NO_EPILOGUE,
+    )
 
 
 def _byte_tables(table: np.ndarray | None, zero: int) -> Tables:

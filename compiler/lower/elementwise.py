@@ -30,11 +30,16 @@ from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.requantise import parameter_words
 
 
-def _alike(candidate: OffloadCandidate) -> str:
-    """Describe operands and results of different shapes; "" if the rule holds."""
-    names = [name for name in candidate.node.inputs if name not in candidate.graph.constants]
-    shapes = [candidate.graph.types[name].shape for name in (*names, *candidate.node.outputs)]
+def _alike(candidate: OffloadCandidate, count: int) -> str:
+    """Describe `count` operands and results of different shapes; "" if the rule holds."""
+    names = *candidate.node.inputs[:count], *candidate.node.outputs
+    shapes = [candidate.graph.types[name].shape for name in names]
     return "" if len(set(shapes)) == 1 else f"operands of the shapes {' and '.join(map(str, shapes[:-1]))}"
+
+
+def same_shapes(count: int) -> Rule[OffloadCandidate]:
+    """Return the rule that `count` operands and the result have one shape."""
+    return Rule("operands of one shape", lambda candidate: _alike(candidate, count))
 
 
 def by_alu_passes(kind: Elements) -> OperatorKind:
@@ -49,7 +54,7 @@ def by_alu_passes(kind: Elements) -> OperatorKind:
         return candidate.on_elements(lambda count: ElementsTask(kind, count, constants), inputs, parameters)
 
     parameters = (PARAMETERS,) if form.requantises else ()
-    rules = *parameters, operands(form.operands), SAME_SHAPES
+    rules = *parameters, operands(form.operands, constant=kind is Elements.ADD), same_shapes(form.operands)
     return OperatorKind(rules, make, (alu(*form.alu),) if form.alu else ())
 
 
@@ -66,7 +71,7 @@ def _factors(candidate: OffloadCandidate) -> str:
     """Describe operands of different shapes, unless one operand has a factor for each channel of the
     other operand; "" if the rule holds."""
     if factor_place(candidate.graph, candidate.node) is None:
-        return _alike(candidate)
+        return _alike(candidate, 2)
     batch = candidate.config.batch
     return "" if batch == 1 else f"factors of channels and batch = {batch}"
 
@@ -120,7 +125,6 @@ def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.nda
 
 
 PARAMETERS = constants(-1)
-SAME_SHAPES = Rule("operands of one shape", _alike)
 OPERAND_FACTORS = Rule(
     "operands of one shape, or a factor for each channel of one image and a batch of 1", _factors
 )
@@ -133,7 +137,7 @@ FORMS = {
 OPERATORS: Mapping[str, OperatorKind] = {
     "Int8Add": replace(ADDS, make=_add),
     "Int8Lookup": OperatorKind(
-        (PARAMETERS, operands(1), SAME_SHAPES, Rule("a table of int8", _bytes)),
+        (PARAMETERS, operands(1), same_shapes(1), Rule("a table of int8", _bytes)),
         _lookup,
         (Rule(f"the extension {Extension.TABLE}", _tables, enabling(Extension.TABLE)),),
     ),

@@ -325,7 +325,7 @@ FORMS = dict.fromkeys(MOVES, IntegerForm(_moved))
 OPERATORS: Mapping[str, OperatorKind] = {
     "Concat": OperatorKind(
         (
-            operands(),
+            operands(constant=True),
             FEW_DIMENSIONS,
             Rule("whole blocks of channels in all operands but the last, along channels", _joins_blocks),
             Rule(IN_RUNS, _joins_rows),

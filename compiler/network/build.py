@@ -7,6 +7,7 @@ import numpy as np
 
 from vdla.compiler.codegen.choose import timing_of
 from vdla.compiler.codegen.epilogue import Epilogue, tables_held
+from vdla.compiler.codegen.normalising_stores import TABLES_OF_POWERS, Normal
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
@@ -103,7 +104,7 @@ class _Linker:
         values: where each value lies.
         places, sizes: the place in DRAM of each tensor, and the bytes of each place.
         weights: constants in DRAM, by the name of their tensor.
-        tables: number of tables used so far.
+        tables: number of the table on chip that was taken last.
     """
 
     def __init__(
@@ -117,10 +118,11 @@ class _Linker:
         self.graph, self.target, self.parts, self.programs = graph, target, parts, programs
         self.config = target.config
         self.values = DramValues(parts, graph.outputs, self.config)
+        self.weights = self.constant_operands()
         self.places, self.sizes = share(self.lives())
-        self.weights: dict[str, np.ndarray] = {}
+        self.places |= {tensor: tensor for tensor in self.weights}
         self.constants = constants
-        self.tables = 0
+        self.tables = 1
 
     def plan(self, report: Callable[[Offloaded], None]) -> Plan:
         """Return the plan; `report` is called with each operator of the accelerator before it is emitted."""
@@ -152,6 +154,15 @@ class _Linker:
             states=self.graph.states,
         )
 
+    def constant_operands(self) -> dict[str, np.ndarray]:
+        """Return the constants that operators read like other values, by their tensors."""
+        return {
+            self.values.operand(stored).tensor: stored.layout.pack(self.graph.constants[stored.value])
+            for operator in operators_of(self.parts)
+            for stored in operator.inputs.values()
+            if stored.value in self.graph.constants
+        }
+
     def lives(self) -> list[Life]:
         """Return the lifetime of each tensor, in steps; each operator on the accelerator is a step.
 
@@ -168,6 +179,8 @@ class _Linker:
                 if isinstance(operator, Offloaded):
                     for stored in (*operator.inputs.values(), operator.output):
                         for tensor in values.operand(stored).tensors:
+                            if tensor in self.weights:
+                                continue
                             first.setdefault(
                                 tensor, begin if values.comes_in(stored.value, number) else clock
                             )
@@ -226,9 +239,13 @@ class _Linker:
         values that the host or another launch reads cross to the host."""
         operators = [placed for placed in part if isinstance(placed, Offloaded)]
         read = dict.fromkeys(stored for operator in operators for stored in operator.inputs.values())
-        packs = [self.crossing(each) for each in read if self.values.comes_in(each.value, number)]
+        packs = [self.crossing(each) for each in read if self.comes_in(each.value, number)]
         unpacks = [self.crossing(self.values.written[name]) for name in self.values.leaving[number]]
         return LaunchStep(name, tuple(packs), tuple(unpacks), self.layers(part, stream))
+
+    def comes_in(self, name: str, number: int) -> bool:
+        """Whether part `number` reads a value that the host or another launch makes."""
+        return name not in self.graph.constants and self.values.comes_in(name, number)
 
     def crossing(self, stored: Stored) -> Crossing:
         """Return the transfer of a value between host and accelerator."""
@@ -264,7 +281,7 @@ class _Linker:
             operator.node.result,
             operator.macs,
             _moved(instructions, isa.Load, isa.Gather),
-            _moved(instructions, isa.Store),
+            _moved(instructions, isa.Store, isa.Normalise),
             _activation_bytes(operator) + self.new_constants(operator, read),
             self.crossing(operator.output) if dense else None,
             tuple(scratch if dense else (*scratch, *result.tensors)),
@@ -312,12 +329,21 @@ class _Linker:
             epilogue,
             inner=tuple(inner._replace(number=self.next_table()) for inner in epilogue.inner),
             table=self.next_table() if epilogue.table else 0,
+            normal=self.with_next_powers(epilogue.normal),
         )
 
-    def next_table(self) -> int:
-        """Return the number of the next table on chip."""
-        self.tables += 1
-        return 1 + self.tables % tables_held(self.config)
+    def with_next_powers(self, normal: Normal | None) -> Normal | None:
+        """Return a normalisation with the next place on chip for a table of powers."""
+        if normal is None or not normal.has_powers:
+            return normal
+        return replace(normal, table=self.next_table(TABLES_OF_POWERS))
+
+    def next_table(self, count: int = 1) -> int:
+        """Return the number of the next table on chip with `count` - 1 others behind it."""
+        if self.tables + count > tables_held(self.config):
+            self.tables = 0
+        first, self.tables = self.tables + 1, self.tables + count
+        return first
 
 
 @dataclass(frozen=True)

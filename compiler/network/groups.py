@@ -28,8 +28,10 @@ from vdla.compiler.codegen.epilogue import (
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Node
+from vdla.compiler.lower.activation_products import with_softmax
+from vdla.compiler.lower.normalisation import constants_of_softmax
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded, Piece, Placements, Stored
+from vdla.compiler.network.placed import OffloadCandidate, Offloaded, Piece, Placements, Stored
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import PARAMETERS, WEIGHTS, Task
 from vdla.compiler.tasks.chain import ChainTask
@@ -84,13 +86,13 @@ class _Producer(NamedTuple):
 
 def _producer(placed: Placements, name: str) -> _Producer | None:
     """Return the operator on the accelerator that makes and requantises a value; None if the value is read
-    more than once, or an epilogue already adds a residual."""
+    more than once, or an epilogue already adds a residual or normalises."""
     inner: tuple[str, ...] = ()
     layout: Layout | None = None
     while placed.uses.is_read_once(name) and (operator := placed.maker(name)) is not None:
         inner, layout = (name, *inner), layout or operator.output.layout
         if isinstance(operator, Offloaded):
-            if PARAMETERS not in operator.constants or operator.epilogue.adds:
+            if PARAMETERS not in operator.constants or not operator.epilogue.splits:
                 return None
             return _Producer(operator, layout, (*operator.inner, *inner))
         name = operator.node.inputs[0]
@@ -153,6 +155,29 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> Offloaded 
                 parts=(),
             )
     return None
+
+
+def _with_softmax(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return a softmax as the epilogue of the products of activations that make its rows."""
+    if node.op != "Int8Softmax" or isinstance(offload(placed.graph, node, target), Unfit):
+        return None
+    producer = _producer(placed, node.inputs[0])
+    if producer is None or producer.operator.node.op != "Int8Products":
+        return None
+    operator = producer.operator
+    if operator.epilogue != NO_EPILOGUE or producer.layout != operator.output.layout:
+        return None
+    constants = constants_of_softmax(OffloadCandidate(placed.graph, node, target))
+    joined = with_softmax(operator, constants)
+    if joined is None or isinstance(space_of(joined.pieces[-1].task, target), Unfit):
+        return None
+    return replace(
+        joined,
+        node=_fused_node(node, operator, node.inputs[1:]),
+        output=Stored(node.result, producer.layout),
+        inner=producer.inner,
+        parts=(),
+    )
 
 
 def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded | None:
@@ -414,6 +439,7 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
 GROUPINGS: tuple[Grouping, ...] = (
     _with_lookup,
     _with_residual,
+    _with_softmax,
     _with_pooling,
     _with_scaled_inputs,
     _with_chain,

@@ -79,15 +79,15 @@ class DramValues:
     def _assemble(self, copy: Offloaded, launch: "_Launch") -> None:
         """Put the sources of a copy, or the values whose views they are, into the place of its result. They
         must be distinct, copied whole, read in the launch alone, no copies, and not yet in the result of
-        another copy. A source that adds residuals must be contiguous in the result, since residuals have the
-        positions of the result's elements."""
+        another copy. A source must be contiguous in the result if the STOREs of its epilogue cannot be
+        split."""
         places = _places(copy, Operand(""), launch)
 
         def can_move(source: Stored) -> bool:
             maker = launch.makers.get(source)
             if maker is None or launch.is_kept(maker) or maker.copied or source in self._operands:
                 return False
-            return not maker.epilogue.adds or places[source].address_map == DENSE
+            return maker.epilogue.splits or places[source].address_map == DENSE
 
         if len(places) == len({*copy.inputs.values()}) and all(map(can_move, places)):
             self._operands |= _places(copy, self.operand(copy.output), launch)

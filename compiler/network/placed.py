@@ -333,13 +333,17 @@ def constants(*places: int) -> Rule[OffloadCandidate]:
     return Rule("constant weights and parameters" if len(places) > 1 else "constant parameters", violation)
 
 
-def operands(count: int | None = None) -> Rule[OffloadCandidate]:
-    """Return the rule that the first `count` inputs, or all, are tensors that the accelerator can read."""
+def operands(count: int | None = None, *, constant: bool = False) -> Rule[OffloadCandidate]:
+    """Return the rule that the first `count` inputs, or all, are tensors that the accelerator can read.
+
+    Args:
+        constant: they may be constants.
+    """
 
     def violation(candidate: OffloadCandidate) -> str:
         for name in candidate.node.inputs[:count]:
             type_ = candidate.graph.types[name]
-            if name in candidate.graph.constants:
+            if name in candidate.graph.constants and not constant:
                 return f"constant operand {name}"
             if type_.dtype != "int8":
                 return f"operand {name} of {type_.dtype}"
@@ -347,7 +351,8 @@ def operands(count: int | None = None) -> Rule[OffloadCandidate]:
                 return f"operand {name} without dimensions"
         return ""
 
-    return Rule("int8 operands of one dimension or more, not constant", violation)
+    which = "" if constant else ", not constant"
+    return Rule(f"int8 operands of one dimension or more{which}", violation)
 
 
 def alu(*operations: AluOpcode) -> Rule[AcceleratorConfig]:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from vdla.compiler.graph.integer_forms import prerequisites
+from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS
 from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import FOREIGN as OF_DOMAINS
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.cleanup import ALWAYS
+from vdla.compiler.graph.passes.to_integers import INTEGER
 from vdla.compiler.graph.rewrites.channel_scales import CHANNEL_CONSTANT, CONVERTED
 from vdla.compiler.graph.rewrites.conversions import SLOPES
 from vdla.compiler.lower.tables import OPERATORS, RULES
@@ -39,6 +41,7 @@ ALONE = "changes the scale between two conversions"
 TABULATED = (
     f"{FUNCTION.takes} between conversions, which becomes a table, with the extension {Extension.TABLE}"
 )
+BETWEEN = "between DequantizeLinear and QuantizeLinear"
 OTHER_KINDS = {"MatMul": (PAIRED,)}  # further forms of the same operator
 COMMON = (*AROUND, RATIOS)  # rules for all operators with an integer form
 NOTE = "<!-- Generated from the compiler by `make docs`. -->\n"
@@ -93,6 +96,9 @@ def _where(op: str) -> tuple[str, str]:
         kinds = (op, *OTHER_KINDS.get(op, ()))
         listed = [conditions(rule for rule in RULES[kind] if rule not in COMMON) or ALONE for kind in kinds]
         return ACCELERATOR, "; or ".join((*listed, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
+    if op in OF_ROWS:
+        kind = OPERATORS[f"{INTEGER}{op}"]
+        return ACCELERATOR, f"{BETWEEN}; {conditions((*kind.configuration, *kind.rules))}"
     if op in elementwise.OPERATORS:
         return ACCELERATOR, "; or ".join((TABULATED, *((SLOPES,) if op == "PRelu" else ())))
     return HOST, ""

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.codegen.tiles import KEEPS, LOOPS, Tiles
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.operands.address_map import AddressMap
+from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 
@@ -78,6 +80,11 @@ class Task(ABC):
     def adds_residual(self) -> bool:
         """Whether the STOREs of results add a residual."""
         return False
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """The part of the epilogue that decides the task's cycles: addition of residuals, normalisation."""
+        return Epilogue(adds=self.adds_residual)
 
     @abstractmethod
     def program(self, choice: Choice, config: AcceleratorConfig) -> Func:
@@ -165,6 +172,16 @@ def plane_tile(blocks: int, elements: int, room: int, threads: int) -> PlaneTile
 def fit_memories(taken: Mapping[MemoryType, int], config: AcceleratorConfig) -> bool:
     """Whether the elements `taken` of each memory fit the scratchpads of `config`."""
     return all(count <= config.depth(memory) for memory, count in taken.items())
+
+
+def rounds_of_tiles(elements: int, most: int, threads: int) -> tuple[int, int]:
+    """Return the number of rounds of `threads` equal tiles of at most `most` elements, and the elements of a
+    tile (0 if there are too few). The remaining elements, at most `most`, form a last tile."""
+    rounds = blocks(elements, most * threads)
+    tile = elements // (rounds * threads)
+    if elements - rounds * threads * tile > most:
+        return elements // (most * threads), most
+    return rounds, tile
 
 
 def divisors(number: int) -> list[int]:

@@ -18,7 +18,14 @@ from typing import ClassVar
 import numpy as np
 
 from vdla.compiler.ir.nodes import Func, Scope
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, PlaneTile, plane_tile
+from vdla.compiler.tasks.base import (
+    BUS_BOUND_THREADS,
+    Choice,
+    PartedTask,
+    PlaneTile,
+    plane_tile,
+    rounds_of_tiles,
+)
 from vdla.compiler.tasks.program_text import (
     REQUANTISATION,
     SCALED,
@@ -29,7 +36,6 @@ from vdla.compiler.tasks.program_text import (
     scalar_weights,
     threaded,
 )
-from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
@@ -94,7 +100,7 @@ class SumTask(PartedTask[int]):
 
         def statements() -> Iterator[str]:
             """Yield the statements of the program."""
-            rounds, size = _tiling(self.elements, tile, threads)
+            rounds, size = rounds_of_tiles(self.elements, tile, threads)
             done = rounds * threads * size
             if size:
                 begin = f"outer * {threads * size} + thread * {size}"
@@ -114,16 +120,6 @@ def elements_of_a_sum(config: AcceleratorConfig, copies: int) -> int:
         return 0
     operands = config.depth(MemoryType.INP) // len(OPERANDS)
     return max(min(operands, config.depth(MemoryType.ACC) - len(Parameter)) // copies, 0)
-
-
-def _tiling(elements: int, most: int, threads: int) -> tuple[int, int]:
-    """Return the number of rounds of `threads` tiles, and the elements of a tile (0 if there are too few).
-    The remaining elements form a last tile."""
-    rounds = blocks(elements, most * threads)
-    tile = elements // (rounds * threads)
-    if elements - rounds * threads * tile > most:
-        return elements // (most * threads), most
-    return rounds, tile
 
 
 def _tile(name: str, begin: str, count: int, config: AcceleratorConfig) -> Iterator[str]:

@@ -18,6 +18,8 @@ from vdla.runtime.layout import IMAGE_RANK
 
 FARTHEST = 255  # largest distance of an int8 value from a zero point
 LARGEST_STEP = 1  # of shifts of channels, in steps of the result; the error is at most half a step
+WITH_CONSTANTS = ("Add", "Concat")
+"""Operators that may have int8 constants among their operands."""
 MOVES = ("Concat", "DepthToSpace", "Resize", "Slice", "SpaceToDepth", "Split", *REARRANGING)
 """Operators that only move elements, so that input and result have the same scale."""
 
@@ -174,6 +176,8 @@ def unquantised(site: Site, name: str) -> str:
 
 
 def _computed(site: Site) -> str:
+    if site.node.op in WITH_CONSTANTS:
+        return ""
     names = (site.conversions.makers[name].inputs[0] for name in site.inputs)
     return next((f"constant operand {name}" for name in names if name in site.graph.constants), "")
 
@@ -216,7 +220,7 @@ RESULT = Rule("int8 results, from QuantizeLinear", _result, QUANTISE)
 QUANTISED = Rule("int8 inputs, from DequantizeLinear", _quantised, QUANTISE)
 AROUND: tuple[Rule[Site], ...] = (
     QUANTISED,
-    Rule("inputs that are not constant", _computed),
+    Rule(f"inputs that are not constant, except for {' and '.join(WITH_CONSTANTS)}", _computed),
     RESULT,
     Rule("int8 tensors", _bytes),
     Rule("one constant scale and zero point for a tensor", _scales),

@@ -22,6 +22,7 @@ from vdla.compiler.graph.affine import ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions, check_scales
 from vdla.compiler.graph.integer_forms.cures import GENERAL, Cures
 from vdla.compiler.graph.integer_forms.lowering import Lowering
+from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
 from vdla.compiler.graph.integer_forms.prerequisites import VOLUME_RANK, Located
 from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT
@@ -154,6 +155,8 @@ def fit(conversions: MergedConversions, node: Node, quantise: Node | None) -> Si
         return unfit(node.op, PREREQUISITES[node.op], located) or _unchanged(node)
     if node.op in elementwise.OPERATORS and node.op not in RULES:
         return unfit(node.op, FUNCTION_RULES, Site(conversions, node, quantise)) or _also_read_as_float(node)
+    if node.op in OF_ROWS:
+        return unfit(node.op, FUNCTION_RULES[1:], Site(conversions, node, quantise)) or _inexact(node)
     if node.op not in RULES:
         return unsupported(node)
     site = Site(conversions, _bounded(conversions, node), quantise)
@@ -229,6 +232,13 @@ def moved_by_elements(graph: Graph, node: Node) -> Unfit:
 def _unchanged(node: Node) -> Unfit:
     """Return the reason why an operator remains although its prerequisites hold: a mean of rows."""
     return Unfit(f"{node.op} is a part of a normalisation, which the host runs")
+
+
+def _inexact(node: Node) -> Unfit:
+    """Return the reason why a normalisation between conversions remains."""
+    return Unfit(
+        f"{node.op} with an axis, constants or scales for which it has no integer form; --explain tells which"
+    )
 
 
 def _also_read_as_float(node: Node) -> Unfit:

@@ -6,26 +6,31 @@ forms, and fuses operators with the conversions around them into operators on in
 | `split_prelu` | `PRelu(x, slopes)` between conversions -> `Relu(x)` + the negative part of `slopes * x` |
 | `convert_after_choice` | `Relu(DequantizeLinear(x))` -> the same with conversions after it |
 | `convert_before_maximum` | `QuantizeLinear(MaxPool(x))` -> the same with conversions before the MaxPool |
+| `quantise_operand` | `Add(DequantizeLinear(x), constant)` -> the same with int8 constants; also `Concat` |
 | `softmax_of_integers` | `Softmax(DequantizeLinear(x))` -> `DequantizedSoftmax(x, powers)` |
 | `quantised_softmax` | `QuantizeLinear(DequantizedSoftmax(x, powers))` -> `Int8Softmax(x, powers)` |
 | `quantised_normalisation` | LayerNormalization between conversions -> `Int8LayerNormalization(x)` |
 | `dense_to_convolution` | `Int8MatMul(moves(x), w)` of an image or of its lines -> `moves(Int8Conv(x, w))` |
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from vdla.compiler.graph.conversions import BOUNDS, has_one_constant_scale
 from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.integer_forms.normalisation import normal_parameters, softmax_parameters
 from vdla.compiler.graph.integer_forms.prerequisites import SPACE, VOLUME_RANK
-from vdla.compiler.graph.integers import plain_convolution
+from vdla.compiler.graph.integers import GREATEST, Quantisation, plain_convolution
 from vdla.compiler.graph.nodes import REARRANGING, Attribute, Node, TensorType
 from vdla.compiler.graph.passes.merge_moves import CHANNELS_LAST, source_positions
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
+from vdla.compiler.rules import Unfit
 from vdla.runtime.host import elementwise
+from vdla.runtime.host.dtypes import UNKNOWN
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.normalisation import softmax_powers
 from vdla.runtime.layout import IMAGE_RANK
@@ -154,23 +159,72 @@ def _convert_before_maximum(at: Rewriter, node: Node) -> None:
     at.replace(node, [first, second, replace(node, inputs=second.outputs)])
 
 
+def _quantise_operand(at: Rewriter, node: Node) -> None:
+    """The constant operands of a sum or a Concat become int8 if its other operands and its result are. The
+    scale of an addend is that of its greatest element; parts of a Concat have the scale of the result."""
+    given = [name for name in node.inputs if name in at.constants]
+    others = [name for name in node.inputs if name not in at.constants]
+    quantise = at.only_reader(node.result, "QuantizeLinear")
+    if not given or quantise is None or not _is_narrow(at, quantise):
+        return
+    if not others or any(at.maker(name, "DequantizeLinear") is None for name in others):
+        return
+    parameters = quantise.inputs[1:3]
+    if node.op == "Add":
+        if any(at.types[name].shape != at.types[node.result].shape for name in node.inputs):
+            return  # an addend for each channel belongs to a requantisation
+        greatest = np.abs(at.constants[given[0]]).max()
+        if not greatest > 0:
+            return
+        scale, zero = np.float32(greatest / GREATEST), np.zeros((), np.int8)
+        parameters = _constants(at, node.result, {"scale": np.asarray(scale), "zero": zero})
+    conversions = {name: _dequantised_constant(at, name, parameters) for name in given}
+    inputs = (conversions[name].result if name in conversions else name for name in node.inputs)
+    at.replace(node, [*conversions.values(), replace(node, inputs=tuple(inputs))])
+
+
+def _dequantised_constant(at: Rewriter, name: str, parameters: Sequence[str]) -> Node:
+    """Return the DequantizeLinear of the integers of a real constant."""
+    attributes: dict[str, Attribute] = {"axis": 0}
+    given = [at.constants[each] for each in (name, *parameters)]
+    (integers,) = evaluate("QuantizeLinear", given, attributes)
+    held = at.constant(f"{name}_integers", integers)
+    real = at.value(f"{name}_again", at.types[name])
+    return Node("DequantizeLinear", (held, *parameters), (real,), attributes)
+
+
 # Fusion
 
 
 def _is_narrow(at: DefUse, conversion: Node) -> bool:
-    """Whether a conversion is between real numbers and int8, by a single constant scale and zero point."""
-    narrow = at.types[conversion.inputs[2]].dtype == "int8"  # the zero point has the integers' type
-    return narrow and has_one_constant_scale(at, conversion)
+    """Whether a conversion is between real numbers and int8, by a single constant scale and zero point. The
+    scale is positive and finite."""
+    _, scale, zero_point, *_ = conversion.inputs
+    narrow = at.types[zero_point].dtype == "int8"  # the zero point has the integers' type
+    return narrow and has_one_constant_scale(at, conversion) and 0 < at.constants[scale].item() < inf
 
 
 def _softmax_of_integers(at: Rewriter, node: Node) -> None:
-    """A softmax that alone reads a dequantised tensor reads the int8 tensor and a table of powers."""
-    conversion = at.maker(node.inputs[0], "DequantizeLinear")
-    if conversion is None or not at.is_read_once(node.inputs[0]) or not _is_narrow(at, conversion):
+    """A softmax that alone reads a dequantised tensor, or its multiple, reads the int8 tensor and a table of
+    powers."""
+    real, multiple = _unscaled(at, node.inputs[0])
+    conversion = at.maker(real, "DequantizeLinear")
+    if conversion is None or not at.is_read_once(real) or not _is_narrow(at, conversion):
         return
     x, scale = conversion.inputs[:2]
-    powers = at.constant(f"{node.result}_powers", softmax_powers(at.constants[scale]))
+    powers = at.constant(f"{node.result}_powers", softmax_powers(at.constants[scale] * np.float32(multiple)))
     at.replace(node, [replace(node, op="DequantizedSoftmax", inputs=(x, powers))])
+
+
+def _unscaled(at: Rewriter, name: str) -> tuple[str, float]:
+    """Return the value of which a value that is read once is a positive multiple, and the factor; the value
+    itself and 1 if it is no such multiple."""
+    for op in ("Mul", "Div"):
+        for real, constant in at.operands(name, op):
+            number = at.number(constant)
+            if number is not None and number > 0 and at.is_read_once(name):
+                return real, number if op == "Mul" else 1 / number
+    return name, 1.0
 
 
 def _quantised_softmax(at: Rewriter, node: Node) -> None:
@@ -178,8 +232,16 @@ def _quantised_softmax(at: Rewriter, node: Node) -> None:
     softmax = at.maker(node.inputs[0], "DequantizedSoftmax")
     if softmax is None or not at.is_read_once(node.inputs[0]) or not _is_narrow(at, node):
         return
-    inputs = (*softmax.inputs, *node.inputs[1:3])
-    at.replace(node, [replace(softmax, op="Int8Softmax", inputs=inputs, outputs=node.outputs)])
+    x, powers = softmax.inputs
+    count = at.types[x].shape[softmax.integer("axis")]
+    if not at.are_constant(powers) or count == UNKNOWN:
+        return
+    parameters = softmax_parameters(at.constants[powers], count, _quantisation(at, node))
+    if isinstance(parameters, Unfit):
+        at.missed(node, parameters.reason)
+        return
+    inputs = (x, *_constants(at, node.result, parameters._asdict()))
+    at.replace(node, [replace(softmax, op="Int8Softmax", inputs=inputs, outputs=node.outputs, reason="")])
 
 
 def _quantised_normalisation(at: Rewriter, node: Node) -> None:
@@ -190,15 +252,45 @@ def _quantised_normalisation(at: Rewriter, node: Node) -> None:
     conversion = at.maker(normal.inputs[0], "DequantizeLinear")
     if conversion is None or not _is_narrow(at, conversion):
         return
-    rank = len(at.types[normal.inputs[0]].shape)
+    (*_, count), rank = at.types[normal.inputs[0]].shape, len(at.types[normal.inputs[0]].shape)
     if normal.integer("axis") % rank != rank - 1:
         at.missed(node, f"{normal} normalises axis {normal.integer('axis')} of {rank}, not the last")
         return
-    bias = normal.inputs[2] if len(normal.inputs) > 2 else ""
-    inputs = (*conversion.inputs[:2], normal.inputs[1], bias, *node.inputs[1:3])
-    attributes = {"epsilon": normal.attributes["epsilon"]}
-    operator = replace(normal, op="Int8LayerNormalization", inputs=inputs, attributes=attributes)
-    at.replace(node, [replace(operator, outputs=node.outputs)])
+    if count == UNKNOWN or not at.are_constant(*filter(None, normal.inputs[1:])):
+        at.missed(node, f"{normal} has weights that are not constant")
+        return
+    weights, bias = (
+        np.broadcast_to(vector, count).astype(np.float64) for vector in _weights_and_bias(at, normal)
+    )
+    epsilon, before = normal.attributes["epsilon"], _quantisation(at, conversion)
+    assert isinstance(epsilon, float), f"epsilon of {normal} is {epsilon!r}"
+    parameters = normal_parameters(weights, bias, epsilon, before.scale, _quantisation(at, node))
+    if isinstance(parameters, Unfit):
+        at.missed(node, parameters.reason)
+        return
+    factors, addends, added = parameters
+    vectors = _constants(at, node.result, {"factors": factors, "addends": addends})
+    attributes: dict[str, Attribute] = {"centred": 1, "epsilon": added}
+    operator = replace(normal, op="Int8LayerNormalization", attributes=attributes, reason="")
+    inputs = conversion.inputs[0], *vectors
+    at.replace(node, [replace(operator, inputs=inputs, outputs=node.outputs)])
+
+
+def _weights_and_bias(at: Rewriter, normal: Node) -> tuple[np.ndarray, np.ndarray]:
+    """Return the constants of a layer normalisation; without a bias, it is 0."""
+    _, weights, *bias = normal.inputs
+    return at.constants[weights], at.constants[bias[0]] if any(bias) else np.zeros(1, np.float32)
+
+
+def _quantisation(at: Rewriter, conversion: Node) -> Quantisation:
+    """Return the integers of a conversion with a single constant scale and zero point."""
+    scale, zero = (at.constants[name].item() for name in conversion.inputs[1:3])
+    return Quantisation(scale, zero)
+
+
+def _constants(at: Rewriter, wish: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """Add constants by their roles; return their names."""
+    return tuple(at.constant(f"{wish}_{role}", array) for role, array in arrays.items())
 
 
 class _Lines(NamedTuple):
@@ -291,6 +383,7 @@ def _dense_to_convolution(at: Rewriter, node: Node) -> None:
 
 CONVERT_BEFORE_MAXIMA = Rules("convert_before_maxima", (RewriteRule(("MaxPool",), _convert_before_maximum),))
 SPLIT_PRELU = Rules("split_prelu", (RewriteRule(("PRelu",), _split_prelu),))
+QUANTISE_OPERANDS = Rules("quantise_operands", (RewriteRule(("Add", "Concat"), _quantise_operand),))
 CONVERT_AFTER_CHOICES = Rules("convert_after_choices", (RewriteRule(CHOOSING, _convert_after_choice),))
 DENSE_TO_CONVOLUTION = Rules("dense_to_convolution", (RewriteRule(("Int8MatMul",), _dense_to_convolution),))
 FUSE_CONVERSIONS = Rules(

@@ -14,6 +14,7 @@ of a group normalisation in pieces, become a single axis by a Reshape, and anoth
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import isclose, prod
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.nodes import RESHAPING, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 
@@ -412,6 +414,25 @@ def _around(shape: tuple[int, ...], axes: tuple[int, ...], normalisation: _Step)
     return [_Step("Transpose", {"perm": order}, moved), *steps, _Step("Transpose", {"perm": back}, shape)]
 
 
+# Rows that nothing reads
+
+
+def _slice_before_rows(at: Rewriter, node: Node) -> None:
+    """A Slice of whole rows of a softmax or layer normalisation, and its only reader, is taken before it."""
+    of_rows = at.maker(node.inputs[0], *OF_ROWS)
+    if of_rows is None or not at.is_read_once(node.inputs[0]) or len(of_rows.outputs) > 1:
+        return
+    rank = len(at.types[node.inputs[0]].shape)
+    cut = {axis % rank for axis in node.extents("axes")}
+    if of_rows.integer("axis") % rank != rank - 1 or rank - 1 in cut:
+        return
+    x, *others = of_rows.inputs
+    rows = at.value(f"{node.result}_rows", replace(at.types[x], shape=at.types[node.result].shape))
+    taken = replace(node, inputs=(x, *node.inputs[1:]), outputs=(rows,))
+    at.replace(node, [taken, replace(of_rows, inputs=(rows, *others), outputs=node.outputs)])
+
+
+SLICE_BEFORE_ROWS = Rules("slice_before_rows", (RewriteRule(("Slice",), _slice_before_rows),))
 JOIN_PIECES = Rules(
     "join_pieces",
     (

@@ -78,6 +78,12 @@ def first(op: str) -> Graph:
         "Int8Add": lambda: net.add(x, x),
         "Int8AveragePool": lambda: net.average(x, (2, 2)),
         "Int8Conv": lambda: net.conv(x, 4),
+        "Int8LayerNormalization": lambda: net.op(
+            "Int8LayerNormalization",
+            (net.input(3, 4), net.constant(np.ones(4, np.int16)), net.constant(np.ones(4, np.int32))),
+            epsilon=1,
+            centred=1,
+        ),
         "Int8Lookup": lambda: net.op("Int8Lookup", (x, net.constant(net.integers(256)))),
         "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4),
         "Int8MaxPool": lambda: net.pool(x),
@@ -85,6 +91,15 @@ def first(op: str) -> Graph:
         "Int8Products": lambda: multiplied(net, (0, 0)),
         "Int8Requantise": lambda: net.requantise(x),
         "Int8Scale": lambda: net.scale(x, 1),
+        "Int8Softmax": lambda: net.op(
+            "Int8Softmax",
+            (
+                net.input(3, 4),
+                net.constant(np.arange(256, dtype=np.uint16)),
+                *(net.constant(np.array(1, kind)) for kind in (np.int16, np.int32)),
+            ),
+            axis=1,
+        ),
         "Resize": lambda: resized(net, x, (2, 2)),
         "Slice": lambda: net.op("Slice", (x,), axes=(1,), starts=(0,), ends=(4,), steps=(1,)),
         "Transpose": lambda: net.op("Transpose", (x,), perm=(0, 1, 3, 2)),

@@ -9,6 +9,7 @@ from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.normalising import NormalisingTask, ProductSoftmaxTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
@@ -41,6 +42,8 @@ OF_THREADS: dict[Task, str] = {
     RepeatTask(2, 2, 3, (4, 5)): "XL S",
     RowsTask(2, 600): "MA MS RA RS",
     TurnTask(2, 2): "WL S",
+    NormalisingTask(2, 3, 9, True): "S",
+    ProductSoftmaxTask(9, 2, 3, False): "SX S",
 }  # the buffers of each thread; the others hold constants for all tiles, or what is left behind them
 
 

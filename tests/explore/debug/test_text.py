@@ -19,7 +19,7 @@ from vdla.hw.spec.units import Unit
 from vdla.sim.trace.layers import TracedLayer
 
 STORES = """\
-cycle 550 of 678
+cycle 550 of 686
   load     idle
            queue        0 of 16
   compute  waits for a token store->compute

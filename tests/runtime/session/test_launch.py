@@ -189,7 +189,7 @@ OUTSIDE = {
         (gemm(), store(dram_base=OUT_A), FINISH),
         {"a": [1], "w": [1]},
     ),
-    "instruction 1 is relocated to the tensor 'a', but is neither LOAD nor STORE nor GATHER": (
+    "instruction 1 is relocated to the tensor 'a', but is neither LOAD nor STORE nor GATHER nor NORMALISE": (
         (store(dram_base=OUT_A), gemm(), FINISH),
         {"a": [0, 1]},
     ),

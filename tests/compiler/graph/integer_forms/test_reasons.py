@@ -26,7 +26,15 @@ def f(x: float32[1, 4], k: int8[1, 4], u: uint8[1, 4], i: float32[1, 2, 3, 3], n
 """
 NODES = {
     "a reason of its own": ('y: float32[1, 4] = Neg(x, reason="said before")', "said before"),
-    "an operator without a form": ("y: float32[1, 4] = Softmax(x, axis=1)", "the accelerator has no Softmax"),
+    "an operator without a form": (
+        "y: float32[1, 4] = LogSoftmax(x, axis=1)",
+        "the accelerator has no LogSoftmax",
+    ),
+    "rows that are not quantised": (
+        "y: float32[1, 4] = Softmax(x, axis=1)",
+        "Softmax with input x not quantised: it enters the network as float32; it needs int8 neighbours: "
+        "quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)",
+    ),
     "an input that is quantised": (
         "y: int8[1, 4] = QuantizeLinear(x, s, z, axis=0)",
         "QuantizeLinear with input x that enters the network as float32; the accelerator takes int8 tensors",

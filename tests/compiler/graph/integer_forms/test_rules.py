@@ -108,8 +108,8 @@ UNFIT = {
     "Add with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": lambda of: (
         of.add("Add", of.quantised(2, 3), of.quantised(3))
     ),
-    "Mul with constant operand c2; the accelerator takes inputs that are not constant": lambda of: of.add(
-        "Mul", of.quantised(3), of.weights(3, axis=-1)
+    "Mul with constant operand c2; the accelerator takes inputs that are not constant, except for Add and Concat": lambda of: (
+        of.add("Mul", of.quantised(3), of.weights(3, axis=-1))
     ),
     "Add with a scale of an operand 18000 times the result's; "
     "the accelerator takes scales of operands less than 64 times the result's": lambda of: of.add(
@@ -131,7 +131,7 @@ UNFIT = {
     f"GlobalAveragePool with 1 spatial dimension; {SPATIAL}": lambda of: of.add(
         "GlobalAveragePool", of.quantised(1, 2, 9)
     ),
-    "the accelerator has no Softmax": lambda of: of.add("Softmax", of.quantised(2, 3), axis=1),
+    "the accelerator has no LogSoftmax": lambda of: of.add("LogSoftmax", of.quantised(2, 3), axis=1),
     "Gemm with sums of up to 4.90513e+09; the accelerator takes sums of 32 bits": lambda of: product(
         of, of.quantised(1, 300_000), of.weights(300_000, 1, axis=1)
     ),

@@ -10,7 +10,7 @@ from vdla.compiler.graph.rewrites.conversions import FUSE_CONVERSIONS
 from vdla.runtime.host.normalisation import softmax_powers
 
 S, P = "s: float32 = constant(0.05)", "p: int8 = constant(-3)"
-T = "t: float32 = constant(0.02)"
+T = "t: float32 = constant(0.05)"
 POWERS = f"w: float32[256] = constant({softmax_powers(np.float32(0.05)).tolist()})"
 W = "w: float32[4] = constant([1.0, 2.0, 3.0, 4.0])"
 REAL = "a: float32[2, 4] = DequantizeLinear(x, s, p, axis=0)"
@@ -26,16 +26,20 @@ def graph_of(*lines: str, gives: str = "y", x: str = "int8", more: str = "") -> 
 
 
 FUSED = {
-    "a softmax": (graph_of(P, T, POWERS, SOFTMAX, NARROW), ["Int8Softmax"], ("x", "w", "t", "p")),
+    "a softmax": (
+        graph_of(P, T, POWERS, SOFTMAX, NARROW),
+        ["Int8Softmax"],
+        ("x", "y_powers", "y_factor", "y_addend"),
+    ),
     "a normalisation": (
         graph_of(S, P, T, W, REAL, NORMAL, NARROW),
         ["Int8LayerNormalization"],
-        ("x", "s", "w", "w", "t", "p"),
+        ("x", "y_factors", "y_addends"),
     ),
     "a normalisation without a bias of a tensor that is read otherwise": (
         graph_of(S, P, T, W, REAL, NORMAL.replace("w, w", "w"), NARROW, gives="y, a"),
         ["DequantizeLinear", "Int8LayerNormalization"],
-        ("x", "s", "w", "", "t", "p"),
+        ("x", "y_factors", "y_addends"),
     ),
 }
 
@@ -66,11 +70,20 @@ LEFT_ALONE = {
     "several scales of what comes in": graph_of(
         P, T, W, *SEVERAL, "a: float32[2, 4] = DequantizeLinear(x, u, q, axis=1)", NORMAL, NARROW
     ),
+    "a scale of 0": graph_of(T.replace("0.05", "0.0"), P, POWERS, SOFTMAX, NARROW),
     "a scale of the result that comes in": graph_of(P, POWERS, SOFTMAX, NARROW, more=", t: float32"),
     "a zero point of the result that comes in": graph_of(
         T, POWERS, SOFTMAX, NARROW.replace("t, p", "t, o"), more=", o: int8"
     ),
     "a scale that comes in": graph_of(P, T, W, REAL, NORMAL, NARROW, more=", s: float32"),
+    "powers that come in": graph_of(T, P, SOFTMAX, NARROW, more=", w: float32[256]"),
+    "weights that come in": graph_of(S, P, T, REAL, NORMAL, NARROW, more=", w: float32[4]"),
+    "a scale that factors of 16 bits do not hold": graph_of(
+        S, P, T.replace("0.05", "0.02"), W, REAL, NORMAL, NARROW
+    ),
+    "a scale that the factor of a softmax does not hold": graph_of(
+        T.replace("0.05", "0.0001"), P, POWERS, SOFTMAX, NARROW
+    ),
     "a softmax that goes out": graph_of(P, T, POWERS, SOFTMAX, NARROW, gives="y, n"),
     "rows of several dimensions": graph_of(S, P, T, V, REAL, NORMAL.replace("axis=1", "axis=0"), NARROW),
     "real numbers that come in": graph_of(P, T, W, NORMAL.replace("a, w", "x, w"), NARROW, x="float32"),
