@@ -24,7 +24,6 @@ TABLE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.TABLE)
 RESIDUAL = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.RESIDUAL)
 PAD_VALUE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.PAD_VALUE)
 GATHER = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.GATHER)
-NORMALISE = (*TABLE, Extension.NORMALISE)
 ACC_HALVES = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.ACC_HALVES)
 LARGE = {"inp_buffer_bytes": 8 * KIB, "wgt_buffer_bytes": 8 * KIB, "acc_buffer_bytes": 16 * KIB}
 
@@ -86,16 +85,6 @@ GRID = (
     _point("store_unit loader", extensions=RESIDUAL),
     _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=TABLE),
     _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=RESIDUAL),
-    *(
-        _point(
-            "normaliser",
-            block_out=columns,
-            requantise_lanes=lanes,
-            acc_buffer_bytes=32 * KIB,
-            extensions=NORMALISE,
-        )
-        for columns, lanes in ((4, 1), (4, 4), (8, 8), (16, 4), (16, 8))
-    ),
     _point("pipeline", gemm_stages=7),
     _point("pipeline", block_in=8, inp_bits=4, wgt_bits=4),
     _point("store_unit loader", block_out=16, extensions=NO_REQUANTISE, acc_buffer_bytes=32 * KIB),
