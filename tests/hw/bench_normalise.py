@@ -145,7 +145,7 @@ class Program:
 
 
 def common(first: NormalOperands) -> dict[str, int]:
-    """Return the parameters that are those of column 0."""
+    """Return count, exponent, reciprocal and epsilon, which column 0 holds."""
     return {name: getattr(first, name) for name in ("count", "exponent", "reciprocal", "epsilon")}
 
 
