@@ -64,11 +64,12 @@ def test_conditions_are_the_rules_that_reasons_are_made_of():
         ("Relu", ACCELERATOR),
         ("QLinearConv", ACCELERATOR),
         ("com.microsoft.QLinearAdd", ACCELERATOR),
-        ("com.microsoft.QLinearSoftmax", HOST),
+        ("com.microsoft.QLinearSoftmax", ACCELERATOR),
         ("Concat", ACCELERATOR),
         ("Transpose", ACCELERATOR),
         ("Erf", ACCELERATOR),
-        ("Softmax", HOST),
+        ("Softmax", ACCELERATOR),
+        ("LogSoftmax", HOST),
         ("Dropout", COMPILER),
         ("Shape", COMPILER),
         ("BatchNormalization", ACCELERATOR),
@@ -77,7 +78,7 @@ def test_conditions_are_the_rules_that_reasons_are_made_of():
 def test_where_an_operator_runs(op, on):
     place, condition = table()[op]
     assert place == on
-    assert bool(condition) is (op != "Softmax")
+    assert bool(condition) is (op != "LogSoftmax")
 
 
 def test_what_runs_on_the_host_is_there():

@@ -170,7 +170,7 @@ def reason(graph: Graph, config: AcceleratorConfig) -> str:
 def test_what_does_not_fit_says_why():
     graph = root_mean_square(NormalNet())
     without = EVERY.with_changes(extensions=[each for each in Extension if each is not Extension.NORMALISE])
-    assert "--set extensions=+normalise" in reason(graph, without)
+    assert "(--set extensions=+table,+normalise)" in reason(graph, without)
     assert "block_in = 8 and block_out = 4" in reason(graph, EVERY.with_changes(block_in=8))
     assert "batch = 2" in reason(graph, EVERY.with_changes(batch=2))
     wide = NormalNet()
