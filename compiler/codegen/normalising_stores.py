@@ -1,8 +1,8 @@
 """Recording of NORMALISEs in place of the STOREs of a program: rows are normalised on their way to DRAM.
 
 Loop programs do not express normalisation. They store the blocks of a tile of rows one after another, and
-each block with one STORE. When the last block of a tile comes, the statistics of its rows are gathered from
-all blocks, and then all blocks are written.
+each block with one STORE. The first statistic of the rows is gathered from each block at once. When the last
+block of a tile comes, further statistics are gathered from all blocks, and then all blocks are written.
 """
 
 from collections.abc import Mapping
@@ -115,26 +115,32 @@ class NormalisingStores:
                     f"a STORE of {rows.height * rows.width} rows is to be normalised, and the store unit "
                     f"holds statistics of {isa.NORMAL_ROWS}; use smaller tiles"
                 )
-            self._blocks.append(_Block(chip, tensor, element, rows, parameters))
+            block = _Block(chip, tensor, element, rows, parameters)
+            self._gather(self._normal.gathers[0], block, anew=not self._blocks)
+            self._blocks.append(block)
             if len(self._blocks) == self._normal.blocks:
                 self._record()
 
         return store
 
+    def _gather(self, statistic: Statistic, block: _Block, *, anew: bool) -> None:
+        """Record the NORMALISE that gathers a statistic from a block."""
+        self._builder.gather_statistics(
+            block.chip,
+            block.rows,
+            statistic,
+            anew=anew,
+            parameters=block.parameters,
+            table=self._normal.table_for(statistic),
+        )
+
     def _record(self) -> None:
-        """Record the NORMALISEs of a tile of rows whose blocks are complete."""
+        """Record the other NORMALISEs of a tile of rows whose blocks are complete."""
         blocks, normal = self._blocks, self._normal
         self._blocks = []
-        for statistic in normal.gathers:
+        for statistic in normal.gathers[1:]:
             for number, block in enumerate(blocks):
-                self._builder.gather_statistics(
-                    block.chip,
-                    block.rows,
-                    statistic,
-                    anew=number == 0,
-                    parameters=block.parameters,
-                    table=normal.table_for(statistic),
-                )
+                self._gather(statistic, block, anew=number == 0)
         for number, block in enumerate(blocks):
             self._builder.normalise(
                 block.chip,

@@ -89,13 +89,17 @@ def _softmax(candidate: OffloadCandidate) -> Offloaded:
     return _operator(candidate, layout, _task(layout, is_softmax=True), constants_of_softmax(candidate))
 
 
-def _layer_normalisation(candidate: OffloadCandidate) -> Offloaded:
-    layout, node = _layout(candidate, 1), candidate.node
+def parameters_of_layer_normalisation(candidate: OffloadCandidate) -> np.ndarray:
+    """Return the parameters of a layer normalisation in the epilogue of a task: int32[blocks, 4, 1, block]."""
+    node = candidate.node
     factors, addends = (candidate.constant(place).astype(np.int64) for place in (1, 2))
     count = count_operands(len(factors), centred=bool(node.integer("centred")))
     words = normal_parameters(NormalOperands(addends, factors, *count, node.integer("epsilon")))
-    rows = np.stack(np.broadcast_arrays(*words))
-    constant = {NORMAL: blocked_parameters(rows, candidate.config)}
+    return blocked_parameters(np.stack(np.broadcast_arrays(*words)), candidate.config)
+
+
+def _layer_normalisation(candidate: OffloadCandidate) -> Offloaded:
+    layout, constant = _layout(candidate, 1), {NORMAL: parameters_of_layer_normalisation(candidate)}
     return _operator(candidate, layout, _task(layout, is_softmax=False), constant)
 
 

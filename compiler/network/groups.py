@@ -2,8 +2,8 @@
 
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
 operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
-producer, which the store unit executes after requantisation. A max pooling takes the greatest sums of the
-convolution before it. A convolution scales the channels of its image on the way into its products. A new way
+producer, which the store unit executes after requantisation (`network/epilogues.py`). A layer normalisation
+joins the convolution before it. A max pooling takes the greatest sums of the convolution before it. A convolution scales the channels of its image on the way into its products. A new way
 to fuse operators is another rule.
 """
 
@@ -11,51 +11,42 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
-from vdla.compiler.codegen.epilogue import (
-    NO_EPILOGUE,
-    RESIDUAL,
-    SUM,
-    TABLE,
-    InnerTable,
-    table_entries,
-    table_of_entries,
-)
+from vdla.compiler.codegen.epilogue import NO_EPILOGUE, TABLE, InnerTable, table_of_entries
+from vdla.compiler.codegen.normalising_stores import NORMAL
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Node
-from vdla.compiler.lower.activation_products import with_softmax
-from vdla.compiler.lower.normalisation import constants_of_softmax
+from vdla.compiler.lower.normalisation import parameters_of_layer_normalisation, without_columns
+from vdla.compiler.network.epilogues import (
+    BIAS_LIMIT,
+    fused_node,
+    producer_of,
+    with_lookup,
+    with_residual,
+    with_softmax_of_products,
+)
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import OffloadCandidate, Offloaded, Piece, Placements, Stored
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import PARAMETERS, WEIGHTS, Task
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain, chains
-from vdla.compiler.tasks.convolution import ConvolutionTask, NarrowTask, TransposedTask
+from vdla.compiler.tasks.convolution import ConvolutionTask, NarrowTask
+from vdla.compiler.tasks.normalised_convolution import NormalisedTask, normalises_sums
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
 from vdla.compiler.tasks.scaling import FactorsTask
-from vdla.compiler.te.operators.narrowing import AddingScale, Scale
+from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Pooling, blocks
-from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.numerics import (
-    BYTE_BITS,
-    MULTIPLIER_BITS,
-    requantise_operands,
-    residual_parameters,
-)
+from vdla.hw.spec.numerics import BYTE_BITS
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension, Parameter
-from vdla.runtime.layout import Layout
 
 PRODUCT = "Q"  # parameters of requantisation of scaled inputs
-BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 GREATEST_PRODUCT = 1 << 2 * (BYTE_BITS - 1)  # of two int8 numbers
 
 
@@ -71,110 +62,36 @@ def grouped(placed: Placements, node: Node, target: Target) -> Offloaded | None:
     return next((group for group in groups if group is not None), None)
 
 
-class _Producer(NamedTuple):
-    """An operator that can take an epilogue.
-
-    Attributes:
-        layout: layout of the value after the views, and of the epilogue's result.
-        inner: inner values of the operator, its result, and the results of the views.
-    """
-
-    operator: Offloaded
-    layout: Layout
-    inner: tuple[str, ...]
-
-
-def _producer(placed: Placements, name: str) -> _Producer | None:
-    """Return the operator on the accelerator that makes and requantises a value; None if the value is read
-    more than once, or an epilogue already adds a residual or normalises."""
-    inner: tuple[str, ...] = ()
-    layout: Layout | None = None
-    while placed.uses.is_read_once(name) and (operator := placed.maker(name)) is not None:
-        inner, layout = (name, *inner), layout or operator.output.layout
-        if isinstance(operator, Offloaded):
-            if PARAMETERS not in operator.constants or not operator.epilogue.splits:
-                return None
-            return _Producer(operator, layout, (*operator.inner, *inner))
-        name = operator.node.inputs[0]
-    return None
-
-
-def _fused_node(node: Node, operator: Offloaded, further_inputs: tuple[str, ...]) -> Node:
-    """Return the producer's node with the result of the epilogue `node`, and with `further_inputs`."""
-    return replace(operator.node, inputs=(*operator.node.inputs, *further_inputs), outputs=node.outputs)
-
-
-def _with_lookup(placed: Placements, node: Node, target: Target) -> Offloaded | None:
-    """Return a table lookup as the epilogue of the producer of its operand."""
-    table = table_of(placed.graph, node) if target.config.has(Extension.TABLE) else None
-    producer = _producer(placed, node.inputs[0]) if table is not None else None
-    if table is None or producer is None or producer.operator.epilogue.table:
+def _with_normalisation(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return a layer normalisation as the epilogue of the convolution whose result it alone reads, if that
+    takes fewer cycles than the two operators."""
+    producer = producer_of(placed, node.inputs[0]) if node.op == "Int8LayerNormalization" else None
+    separate = None if producer is None else offload(placed.graph, node, target)
+    if producer is None or separate is None or isinstance(separate, Unfit):
         return None
-    operator = producer.operator
-    epilogue = replace(operator.epilogue, table=1)
-    if not epilogue.fits(target.config):
+    operator, layout = producer.operator, producer.layout
+    task = operator.pieces[0].task
+    if len(operator.pieces) > 1 or operator.epilogue != NO_EPILOGUE or not isinstance(task, ConvolutionTask):
         return None
+    if not normalises_sums(task, target.config) or layout.image[:2] != (task.size.batch, task.size.outputs):
+        return None
+    fused = NormalisedTask(task, blocks(task.size.outputs, target.config.block_out))
+    if isinstance(space_of(fused, target), Unfit):
+        return None
+    if _simulated(fused, target) >= _cycles_of((operator, separate), target):
+        return None
+    rest = task.size.outputs % target.config.block_out
+    parameters = {
+        PARAMETERS: without_columns(operator.constants[PARAMETERS], rest),
+        NORMAL: parameters_of_layer_normalisation(OffloadCandidate(placed.graph, node, target)),
+    }
     return replace(
         operator,
-        node=_fused_node(node, operator, node.inputs[1:]),
-        output=Stored(node.result, producer.layout),
-        constants={**operator.constants, TABLE: table_entries(table)},
-        epilogue=epilogue,
-        inner=producer.inner,
-        parts=(),
-    )
-
-
-def _with_residual(placed: Placements, node: Node, target: Target) -> Offloaded | None:
-    """Return a sum as the epilogue of the later of the producers of its operands that can take it."""
-    graph = placed.graph
-    if node.op != "Int8Add" or not target.config.has(Extension.RESIDUAL):
-        return None
-    if isinstance(offload(graph, node, target), Unfit):
-        return None
-    producers = [
-        (*producer, operand)
-        for operand in (0, 1)
-        if (producer := _producer(placed, node.inputs[operand])) is not None
-    ]
-    producers.sort(key=lambda each: -placed.numbers[each[0].node.result])
-    for operator, layout, inner, operand in producers:
-        words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), operand)
-        task = _residual_task(operator, target)
-        if words is not None and task is not None:
-            residual = node.inputs[1 - operand]
-            return replace(
-                operator,
-                node=_fused_node(node, operator, (residual, node.inputs[2])),
-                pieces=(*operator.pieces[:-1], replace(operator.pieces[-1], task=task)),
-                inputs={**operator.inputs, RESIDUAL: Stored(residual, layout)},
-                output=Stored(node.result, layout),
-                constants={**operator.constants, SUM: _blocked(words, target.config)},
-                epilogue=replace(operator.epilogue, adds=True),
-                inner=inner,
-                parts=(),
-            )
-    return None
-
-
-def _with_softmax(placed: Placements, node: Node, target: Target) -> Offloaded | None:
-    """Return a softmax as the epilogue of the products of activations that make its rows."""
-    if node.op != "Int8Softmax" or isinstance(offload(placed.graph, node, target), Unfit):
-        return None
-    producer = _producer(placed, node.inputs[0])
-    if producer is None or producer.operator.node.op != "Int8Products":
-        return None
-    operator = producer.operator
-    if operator.epilogue != NO_EPILOGUE or producer.layout != operator.output.layout:
-        return None
-    constants = constants_of_softmax(OffloadCandidate(placed.graph, node, target))
-    joined = with_softmax(operator, constants)
-    if joined is None or isinstance(space_of(joined.pieces[-1].task, target), Unfit):
-        return None
-    return replace(
-        joined,
-        node=_fused_node(node, operator, node.inputs[1:]),
-        output=Stored(node.result, producer.layout),
+        node=fused_node(node, operator, node.inputs[1:]),
+        pieces=(replace(operator.pieces[0], task=fused),),
+        output=Stored(node.result, layout),
+        constants={**operator.constants, **parameters},
+        epilogue=fused.epilogue,
         inner=producer.inner,
         parts=(),
     )
@@ -183,7 +100,7 @@ def _with_softmax(placed: Placements, node: Node, target: Target) -> Offloaded |
 def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded | None:
     """Return a max pooling on the sums of the convolution whose result it alone reads, if that takes fewer
     cycles than the two operators."""
-    producer = _producer(placed, node.inputs[0]) if node.op == "Int8MaxPool" else None
+    producer = producer_of(placed, node.inputs[0]) if node.op == "Int8MaxPool" else None
     if producer is None or producer.operator.output.value != node.inputs[0]:
         return None
     operator, separate = producer.operator, offload(placed.graph, node, target)
@@ -205,7 +122,7 @@ def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded |
         return None
     return replace(
         packed,
-        node=_fused_node(node, operator, ()),
+        node=fused_node(node, operator, ()),
         pieces=(replace(packed.pieces[0], task=fused),),
         output=separate.output,
         inner=producer.inner,
@@ -228,7 +145,7 @@ def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offlo
     """Return a 1x1 convolution fused with the operator before it, which multiplies the channels of the image
     by factors. None unless only the convolution reads the scaled image, and the fused task takes fewer cycles
     than both operators."""
-    producer = _producer(placed, node.inputs[0]) if node.op == "Int8Conv" else None
+    producer = producer_of(placed, node.inputs[0]) if node.op == "Int8Conv" else None
     scaled = None if producer is None else _scaling_pieces(producer.operator)
     if producer is None or scaled is None or producer.operator.output.value != node.inputs[0]:
         return None
@@ -336,7 +253,7 @@ def _linked_producers(placed: Placements, node: Node) -> list[Offloaded]:
     """Return the operators, two at most and in order, that may precede a convolution in a chain."""
     producers: list[Offloaded] = []
     while len(producers) < 2:
-        producer = _producer(placed, node.inputs[0])
+        producer = producer_of(placed, node.inputs[0])
         if (
             producer is None
             or producer.operator.output.value != node.inputs[0]
@@ -425,7 +342,7 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
     chain_values = (name for operator in operators[:-1] for name in (*operator.inner, operator.node.result))
     return replace(
         first,
-        node=_fused_node(last.node, first, further_inputs),
+        node=fused_node(last.node, first, further_inputs),
         pieces=(Piece(ChainTask(chain)),),
         output=last.output,
         constants=constants,
@@ -437,61 +354,12 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
 
 
 GROUPINGS: tuple[Grouping, ...] = (
-    _with_lookup,
-    _with_residual,
-    _with_softmax,
+    with_lookup,
+    with_residual,
+    with_softmax_of_products,
+    _with_normalisation,
     _with_pooling,
     _with_scaled_inputs,
     _with_chain,
 )
 """The rules that join operators, in the order in which they are tried."""
-
-
-def _residual_task(operator: Offloaded, target: Target) -> Task | None:
-    """Return the last task of an operator with a residual added in its epilogue; None if it has no legal
-    choice, or another piece has the epilogue, too."""
-    *earlier, last = operator.pieces
-    task = last.task
-    if last.operands or any(piece.epilogue != NO_EPILOGUE for piece in earlier):
-        return None
-    adding: Task
-    if isinstance(task, ScaledTask):
-        adding = replace(task, adds_residual=True)
-    elif isinstance(task, ConvolutionTask | TransposedTask | ChainTask) and task.narrowing == Scale():
-        adding = _with_narrowing(task, AddingScale())
-    else:
-        return None
-    return None if isinstance(space_of(adding, target), Unfit) else adding
-
-
-def _with_narrowing(task: ConvolutionTask | TransposedTask | ChainTask, narrowing: Scale) -> Task:
-    if isinstance(task, ChainTask):
-        return task.narrowed(narrowing)
-    return replace(task, narrowing=narrowing)
-
-
-def _sum_parameters(words: np.ndarray, factors: Sequence[int], operand: int) -> tuple[int, ...] | None:
-    """Return the parameters of a residual sum; None if the store unit cannot compute it exactly. The
-    multiplier of the sum must be a power of two, which is taken off the shift.
-
-    Args:
-        words: int64[4, n]: requantisation parameters of the sum.
-        operand: which operand, 0 or 1, is the result of the producer.
-    """
-    if words.size != len(words):
-        return None
-    bias, multiplier, shift, zero, least, greatest = map(int, requantise_operands(words.reshape(-1).tolist()))
-    spare = multiplier.bit_length() - 1
-    limit = 1 << MULTIPLIER_BITS - 1
-    if multiplier != 1 << max(spare, 0) or spare > shift or abs(bias) >= BIAS_LIMIT:
-        return None
-    if not all(-limit <= factor < limit for factor in factors):
-        return None
-    ordered = factors[operand], factors[1 - operand]
-    return residual_parameters(bias, ordered, shift - spare, zero, least, greatest)
-
-
-def _blocked(words: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
-    """Return int32[4, batch, block_out]: the parameters as accumulators hold them."""
-    column = np.array(words, np.int64).astype(np.int32).reshape(-1, 1, 1)
-    return np.ascontiguousarray(np.broadcast_to(column, (len(words), config.batch, config.block_out)))

@@ -37,6 +37,7 @@ from vdla.compiler.tasks.program_text import (
     parse_program,
     summed,
     where,
+    window_places,
 )
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing
 from vdla.compiler.te.operators.sizes import blocks
@@ -409,17 +410,12 @@ class _ChainProgram:
         """Yield the depthwise convolution of a unit."""
         plan, count, name = self.plan, self.plan.tile.blocks, self._name(self.plan.chain.window)
         loops = {"b": count, **dict(zip("yx", plan.results, strict=True))}
-        sums, (down, across) = f"D[{_turn(plan.sum_turns)}, b, y, x, 0, 0]", plan.size.stride
+        sums = f"D[{_turn(plan.sum_turns)}, b, y, x, 0, 0]"
         slot = self._slot(plan.weight_turns)
         yield nest(loops, f"reset({sums})")
         windows, weights = plan.windows, f"W{name}L[{slot}, dy, dx, 0, 0]"
-        inputs = ", ".join(
-            f"{self._input(f'y * {down} + dy * {windows.row_step} + {row}', column)}, 0, 0]"
-            for row in range(windows.rows)
-            for column in (
-                f"x * {across} + dx * {windows.column_step} + {column}" for column in range(windows.columns)
-            )
-        )
+        places = window_places(windows, plan.size)
+        inputs = ", ".join(f"{self._input(row, column)}, 0, 0]" for row, column in places)
         yield nest({**loops, **plan.covers}, f"{windows.intrinsic}({sums}, {inputs}, {weights})")
         parameters = f"P{name}L[{self._slot(plan.parameter_turns)}, 0, 0, 0]"
         if plan.chain.projection is None:

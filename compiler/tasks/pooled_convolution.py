@@ -224,7 +224,7 @@ class _Footprint:
         """Rows and columns of input of the largest part."""
         lines, groups = self.task.rows.used, self.tile.parts[0]
         columns = (groups - 1) * self.task.columns.stride + len(self.task.columns.used)
-        return _lines_read(self.size, 0, len(lines)), _lines_read(self.size, 1, columns)
+        return self.size.lines_read(0, len(lines)), self.size.lines_read(1, columns)
 
     @property
     def steps(self) -> int:
@@ -272,16 +272,11 @@ class _Footprint:
         tiles = blocks(self.size.outputs, config.block_out) // self.tile.outputs
         element = max(1.0, self._loaded_bytes / config.bus_bytes)
         high, _ = self.read
-        wide = sum(_lines_read(self.size, 1, groups * self.task.columns.stride) for groups in self.tile.parts)
+        wide = sum(self.size.lines_read(1, groups * self.task.columns.stride) for groups in self.tile.parts)
         loads = self.inputs * high * wide * element
         sums = self.sums(len(rows.used)) * self.steps
         weights = self.tile.outputs * self.steps * config.element_bytes(MemoryType.WGT) / config.bus_bytes
         return tiles * (weights + times * (max(loads, sums) + PART_CYCLES * len(self.tile.parts)))
-
-
-def _lines_read(size: Convolution, axis: int, sums: int) -> int:
-    """Return the lines of input along an axis that adjacent lines of sums read."""
-    return (sums - 1) * size.stride[axis] + (size.kernel[axis] - 1) * size.dilation[axis] + 1
 
 
 @dataclass(frozen=True)
@@ -413,7 +408,7 @@ class _PooledProgram:
         size, columns = self.size, self.task.columns
         last = (count - 1) * columns.stride + len(columns.used)
         top, left, _, _ = size.padding
-        high, wide = _lines_read(size, 0, len(lines)), _lines_read(size, 1, last)
+        high, wide = size.lines_read(0, len(lines)), size.lines_read(1, last)
         down, across = size.stride
         y = (lines.start + self.task.rows.first) * down - top
         group = self.task.rows.stride * down

@@ -10,7 +10,9 @@ from vdla.compiler.codegen.intrinsics import accelerator, element_shapes
 from vdla.compiler.ir.nodes import Buffer, Func, Scope
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import buffer_type
+from vdla.compiler.te.operators.convolution import Windows
 from vdla.compiler.te.operators.narrowing import LEAST
+from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Parameter
 
@@ -172,6 +174,19 @@ def padded_load(operands: str, inside: str, border: int) -> str:
     if border in (0, LEAST):
         return f"load_inp_padded{'_least' if border else ''}({operands}, {inside})"
     return f"load_inp_padded_imm({operands}, {inside}, int8({border}))"
+
+
+def window_places(windows: Windows, size: Convolution) -> Iterator[tuple[str, str]]:
+    """Yield the row and the column of each input that a window of the sum at row `y`, column `x` reads. `dy`
+    and `dx` number the windows of the sum.
+
+    Args:
+        size: the depthwise convolution whose kernel the windows cover.
+    """
+    (down, across), below = size.stride, size.dilation[0]
+    for row, column in np.ndindex(windows.rows, windows.columns):
+        y = f"y * {down} + dy * {windows.row_step * below} + {row * below}"
+        yield y, f"x * {across} + dx * {windows.column_step} + {column}"
 
 
 def threaded(loops: Mapping[str, int], statements: Iterable[str]) -> str:

@@ -111,6 +111,10 @@ class Convolution:
         window = self.kernel, self.stride, self.padding, self.groups
         return window == ((1, 1), (1, 1), (0, 0, 0, 0), 1)
 
+    def lines_read(self, axis: int, lines: int) -> int:
+        """Return the lines of the input along an axis that adjacent lines of the output read."""
+        return (lines - 1) * self.stride[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
     @property
     def macs(self) -> int:
         """Multiply-accumulates."""
