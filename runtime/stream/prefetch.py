@@ -123,12 +123,29 @@ def prefetch(
 
 
 def _waits(record: Record, schedule: Schedule) -> Waits:
-    """Return where the load unit waits for longer than MARGIN_CYCLES."""
+    """Return where the load unit waits for longer than MARGIN_CYCLES. Waits of which NORMALISEs take the
+    greater part are left out: LOADs would delay their writes, which the store unit does not make up for."""
     numbers = np.flatnonzero(record.units() == Unit.LOAD)
     started = schedule.started[numbers]
     begin = np.concatenate(([0], np.maximum(schedule.requested[numbers], started + 1)[:-1]))
-    long = started - begin > MARGIN_CYCLES
-    return Waits(numbers[long], begin[long], started[long])
+    normalising = np.diff(
+        [_normalising_cycles(record, schedule, until) for until in (begin, started)], axis=0
+    )
+    kept = (started - begin > MARGIN_CYCLES) & (2 * normalising[0] <= started - begin)
+    return Waits(numbers[kept], begin[kept], started[kept])
+
+
+def _normalising_cycles(record: Record, schedule: Schedule, until: np.ndarray) -> np.ndarray:
+    """Return float64[n]: the cycles before each of the cycles `until` in which a NORMALISE runs."""
+    numbers = np.flatnonzero(record.opcodes() == int(isa.Normalise.opcode))
+    ends = schedule.retired[numbers]
+    begins = np.maximum(schedule.started[numbers], np.concatenate(([0], ends))[:-1])
+    cycles, taken = (
+        np.concatenate(([0], np.stack(columns, axis=1).ravel()))
+        for columns in ((begins, ends), (np.zeros_like(ends), ends - begins))
+    )
+    total: np.ndarray = np.interp(until, cycles, np.cumsum(taken))
+    return total
 
 
 def _stalled(weights: Weights, record: Record, schedule: Schedule) -> list[int]:
