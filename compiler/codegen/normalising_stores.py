@@ -90,10 +90,13 @@ class NormalisingStores:
         builder: records the instructions.
         operands: positions of NORMAL and POWERS in DRAM.
         normal: the normalisation.
+        first: the first accumulator of the parameters of normalisation.
     """
 
-    def __init__(self, builder: StreamBuilder, operands: Mapping[str, Operand], normal: Normal) -> None:
-        self._builder, self._operands, self._normal = builder, operands, normal
+    def __init__(
+        self, builder: StreamBuilder, operands: Mapping[str, Operand], normal: Normal, first: int = 0
+    ) -> None:
+        self._builder, self._operands, self._normal, self._first = builder, operands, normal, first
         self._blocks: list[_Block] = []
 
     def begin(self) -> None:
@@ -104,7 +107,7 @@ class NormalisingStores:
             place = (normal.table - 1) * isa.TABLE_ELEMENTS
             load(MemoryType.TABLE, place, self._operands[POWERS].tensor, 0, Rows(1, size, size))
         rows = Rows(1, normal.elements, normal.elements)
-        load(MemoryType.ACC, 0, self._operands[NORMAL].tensor, 0, rows)
+        load(MemoryType.ACC, self._first, self._operands[NORMAL].tensor, 0, rows)
 
     def scaled(self, parameters: int) -> Move:
         """Return the recorder of STOREs that requantise by a set of parameters."""
@@ -148,7 +151,7 @@ class NormalisingStores:
                 block.element,
                 block.rows,
                 normal.statistic,
-                normal=normal.set_of(number),
+                normal=self._first // len(NormalParameter) + normal.set_of(number),
                 parameters=block.parameters,
                 table=normal.table_for(normal.statistic),
             )

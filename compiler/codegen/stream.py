@@ -131,7 +131,8 @@ def emit_calls(
     """
     scaled = None
     if epilogue.normal is not None:
-        normalising = NormalisingStores(builder, operands, epilogue.normal)
+        first = _first_parameter(func, builder.config, epilogue)
+        normalising = NormalisingStores(builder, operands, epilogue.normal, first)
         normalising.begin()
         scaled = normalising.scaled
     elif epilogue != NO_EPILOGUE:
@@ -198,21 +199,18 @@ class _StreamEmitter:
         self.used[Scope.WEIGHT] = builder.next_place(
             MemoryType.WGT, weights, (func, lasting), lasts=bool(lasting)
         )
-        self.used[Scope.PARAMETERS] = epilogue.reserved
-        self.used[Scope.ACCUMULATOR] = self._first_sum(func, epilogue)
+        first = _first_parameter(func, self.config, epilogue)
+        self.used[Scope.PARAMETERS] = first + epilogue.reserved
+        self.used[Scope.ACCUMULATOR] = self._first_sum(func, first + epilogue.reserved)
 
-    def _first_sum(self, func: Func, epilogue: Epilogue) -> int:
+    def _first_sum(self, func: Func, reserved: int) -> int:
         """Return the first accumulator of the sums: behind the parameters, or in the upper half if all sums
         fit there, so that LOADs of parameters run beside them."""
-        parameters = sum(
-            _elements(part.buffer)
-            for part in walk_statements(func.body)
-            if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS
-        )
+        parameters = _parameters(func)
         half = self.config.depth(MemoryType.ACC) // 2
         apart = parameters and self.config.has(Extension.ACC_HALVES)
         apart = apart and _most_elements(func.body, Scope.ACCUMULATOR) <= half
-        return max(epilogue.reserved + parameters, half if apart else 0)
+        return max(reserved + parameters, half if apart else 0)
 
     def statement(self, stmt: Stmt) -> Action:
         """Return the action that records the instructions of a statement; raises the errors of `emit`."""
@@ -279,6 +277,26 @@ class _StoreEmitter(_StreamEmitter):
         scopes = [operand.buffer.scope for operand in nest.call.operands if isinstance(operand, Read)]
         stores = scopes[0] is not Scope.ACCUMULATOR and scopes[1:2] == [Scope.ACCUMULATOR]
         return super().nest(nest) if stores else sequence([])
+
+
+def _first_parameter(func: Func, config: AcceleratorConfig, epilogue: Epilogue) -> int:
+    """Return the first accumulator of the parameters of an epilogue. Those of a normalisation, which are read
+    until its last STORE, stand as far behind the first parameters of the next program as the sums leave room
+    for."""
+    if epilogue.normal is None:
+        return 0
+    parameters, sums = epilogue.reserved + _parameters(func), _most_elements(func.body, Scope.ACCUMULATOR)
+    end = min(isa.MOST_PARAMETER_SETS * len(Parameter), config.depth(MemoryType.ACC) - sums)
+    return max(0, (end - parameters) // len(Parameter) * len(Parameter))
+
+
+def _parameters(func: Func) -> int:
+    """Return the accumulators that the parameters of a program's STOREs take."""
+    return sum(
+        _elements(part.buffer)
+        for part in walk_statements(func.body)
+        if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS
+    )
 
 
 def _most_elements(stmt: Stmt, scope: Scope) -> int:

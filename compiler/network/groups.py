@@ -2,9 +2,10 @@
 
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
 operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
-producer, which the store unit executes after requantisation (`network/epilogues.py`). A layer normalisation
-joins the convolution before it. A max pooling takes the greatest sums of the convolution before it. A convolution scales the channels of its image on the way into its products. A new way
-to fuse operators is another rule.
+producer, which the store unit executes after requantisation (`network/epilogues.py`). So does a layer
+normalisation after a convolution. A max pooling takes the greatest sums of the convolution before it. A
+convolution scales the channels of its image on the way into its products. A new way to fuse operators is
+another rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

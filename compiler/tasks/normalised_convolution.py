@@ -144,7 +144,10 @@ def _ring(task: NormalisedTask, pixels: int, config: AcceleratorConfig) -> int:
     parameters = task.normal.elements + task.blocks * len(Parameter)
     if parameters > MOST_PARAMETER_SETS * len(Parameter) or pixels > NORMAL_ROWS:
         return 0
-    units = (config.depth(MemoryType.ACC) - parameters) // pixels
+    depth, most = config.depth(MemoryType.ACC), MOST_PARAMETER_SETS * len(Parameter)
+    if (depth - most) // pixels > task.blocks:  # room for the parameters of the next task, too
+        parameters = most
+    units = (depth - parameters) // pixels
     return min(units, 2 * task.blocks) if units >= task.blocks else 0
 
 
