@@ -90,7 +90,7 @@ def _softmax(candidate: OffloadCandidate) -> Offloaded:
 
 
 def parameters_of_layer_normalisation(candidate: OffloadCandidate) -> np.ndarray:
-    """Return the parameters of a layer normalisation as accumulators hold them: int32[blocks, 4, 1, block]."""
+    """Return the parameters of a layer normalisation as accumulators hold them, in blocks."""
     node = candidate.node
     factors, addends = (candidate.constant(place).astype(np.int64) for place in (1, 2))
     count = count_operands(len(factors), centred=bool(node.integer("centred")))
