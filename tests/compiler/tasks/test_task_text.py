@@ -6,6 +6,7 @@ from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.normalised_convolution import NormalisedTask
 from vdla.compiler.tasks.normalising import NormalisingTask, ProductSoftmaxTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
@@ -42,6 +43,7 @@ EXAMPLES = [
     TurnTask(1, 2, 3),
     NormalisingTask(2, 3, 9, True, True),
     ProductSoftmaxTask(9, 2, 3, False),
+    NormalisedTask(ConvolutionTask(CONVOLUTION), 1),
 ]
 
 

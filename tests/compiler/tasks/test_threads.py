@@ -9,6 +9,7 @@ from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.normalised_convolution import NormalisedTask
 from vdla.compiler.tasks.normalising import NormalisingTask, ProductSoftmaxTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
@@ -69,7 +70,12 @@ def test_each_thread_has_its_own_tile(task):
 
 def test_there_is_an_example_of_each_task():
     """But of tasks whose rows, units or steps take turns with numbered buffers, without a loop over threads."""
-    assert {type(task) for task in OF_THREADS} == set(TASKS) - {ChainTask, PooledTask, ScaledTask}
+    assert {type(task) for task in OF_THREADS} == set(TASKS) - {
+        ChainTask,
+        NormalisedTask,
+        PooledTask,
+        ScaledTask,
+    }
 
 
 @pytest.mark.parametrize("turns", [1, 2])
@@ -90,3 +96,15 @@ def test_a_scaled_convolution_has_a_tile_more_than_threads(threads):
         if isinstance(part, Alloc)
     }
     assert {turns[name] for name in ("XL", "S", "Y")} == {threads + 1}
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_inputs_of_a_normalised_convolution_take_turns(turns):
+    config = DEFAULT.with_changes(extensions=tuple(Extension))
+    program = NormalisedTask(ConvolutionTask(CONVOLUTION), 1).program(Choice(turns), config)
+    shapes = {
+        part.buffer.name: part.buffer.shape
+        for part in walk_statements(program.body)
+        if isinstance(part, Alloc)
+    }
+    assert shapes["XL"][0] == turns
