@@ -31,6 +31,11 @@ Products of two activations take any zero point, but each nonzero zero point dou
 FACTORS = ("Mul",)
 """Operators that multiply by the negative zero point of each factor, at twice the work if it is not int8."""
 
+MASKED = -50.0
+"""Elements of a sum of scores and a mask that are lower have the power 0."""
+MASKED_SHARE = 2.0**-9
+"""What the powers of the masked elements of a row may add to the sum of the row's powers, as a share of it."""
+
 ReaderFunction = Callable[[np.ndarray], Sequence[np.ndarray]]
 """The results that the readers of a tensor compute from its elements."""
 
@@ -70,17 +75,21 @@ class Calibration:
         function: the function of each element whose error counts; None: the element itself.
         symmetric: the zero point must be 0; readers would do more work otherwise.
         lowest: the zero point of values that are all positive.
+        bounds: the range that the grid covers by every criterion; None: a criterion chooses the range.
     """
 
     observed: Observed
     function: ReaderFunction | None = None
     symmetric: bool = False
     lowest: int = LEAST
+    bounds: tuple[float, float] | None = None
 
 
 def grid_of(calibration: Calibration, criterion: Criterion) -> Grid:
     """Return the grid of a tensor by a criterion."""
     seen = calibration.observed
+    if calibration.bounds is not None:
+        return covering(*calibration.bounds, calibration.symmetric, calibration.lowest)
     if criterion in PERCENTILES:
         return within_percentile(calibration, PERCENTILES[criterion])
     if criterion is Criterion.EXTREMES:
@@ -93,8 +102,9 @@ def grid_of(calibration: Calibration, criterion: Criterion) -> Grid:
 def within_percentile(calibration: Calibration, percentile: float) -> Grid:
     """Return the grid that covers the magnitude not exceeded by `percentile` percent of the elements."""
     seen = calibration.observed
-    if percentile == 100:
-        return covering(seen.least, seen.greatest, calibration.symmetric, calibration.lowest)
+    if calibration.bounds is not None or percentile == 100:
+        low, high = calibration.bounds or (seen.least, seen.greatest)
+        return covering(low, high, calibration.symmetric, calibration.lowest)
     values, counts, _ = seen.points()
     order = np.argsort(np.abs(values))
     shares = np.cumsum(counts[order]) / counts.sum()
@@ -239,10 +249,38 @@ def calibrations_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str,
         for name in roles.activations(node)
     }
     lowest = {name: -GREATEST if name in factors else LEAST for name in observed}
+    bounds = _bounds_of_masked(roles, observed)
     return {
-        name: Calibration(seen, _reader_function(roles, name), name in symmetric, lowest[name])
+        name: Calibration(
+            seen, _reader_function(roles, name), name in symmetric, lowest[name], bounds.get(name)
+        )
         for name, seen in observed.items()
     }
+
+
+def _bounds_of_masked(roles: Roles, observed: Mapping[str, Observed]) -> dict[str, tuple[float, float]]:
+    """Return the ranges of sums of scores and a mask, and of the masks, by the leader of each value.
+
+    The sum of a masked element is the least number of its grid. The range reaches so far below the median of
+    the scores that the powers of masked elements are nothing against the power of a row's greatest value. A
+    sum with elements of which none is masked is a sum like others.
+    """
+    bounds = dict[str, tuple[float, float]]()
+    for name, mask in roles.masked.items():
+        sums, masks = observed[roles.leaders[name]], observed[roles.leaders[mask]]
+        if masks.least > MASKED:
+            continue
+        values, counts, _ = sums.points()
+        scores = values > MASKED
+        if not scores.any():
+            continue
+        shares = np.cumsum(counts[scores]) / counts[scores].sum()
+        median = float(values[scores][np.searchsorted(shares, 0.5)])
+        low = median - float(np.log(roles.graph.types[name].shape[-1] / MASKED_SHARE))
+        bounds[roles.leaders[name]] = low, sums.greatest
+        least = bounds.get(roles.leaders[mask], (0.0, 0.0))[0]
+        bounds[roles.leaders[mask]] = min(least, low - max(sums.greatest, 0.0)), masks.greatest
+    return bounds
 
 
 def input_power(graph: Graph, node: Node) -> np.ndarray | None:

@@ -89,7 +89,7 @@ def contributions(
     layers = []
     for steps in products.values():
         chain = {each.result for node in steps for each in roles.fused_chain(node)}
-        error = judge.assess(with_grids(Roles(roles.graph, every - chain, roles.weights), grids), count).error
+        error = judge.assess(with_grids(roles.changed(in_float=every - chain), grids), count).error
         results, total = tuple(node.result for node in steps), sum(macs(roles.graph, node) for node in steps)
         layers.append(Contribution(steps[0].layer, results, total, error))
     return tuple(sorted(layers, key=lambda layer: -layer.error))
@@ -205,7 +205,7 @@ def _with_float(candidate: Candidate, judge: Judge, layers: Sequence[Contributio
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
     in_float = roles.in_float.union(*(layer.results for layer in layers))
-    fewer = Roles(roles.graph, in_float, roles.weights)
+    fewer = roles.changed(in_float=in_float)
     graph = with_grids(fewer, grids)
     tried = replace(candidate, graph=graph, roles=fewer, assessment=judge.assess(graph))
     return Repair(tried, tuple(layers))
