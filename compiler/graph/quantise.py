@@ -132,7 +132,7 @@ def _choose(
         weights = few_bit_weights(roles, samples, options.weight_bits)
         roles = roles.changed(weights=weights)
     observed = observe(roles.graph, samples, error_weights(roles), roles.leaders)
-    clipped = {*roles.masked, *roles.masked.values()}  # where elements of -infinity are clipped
+    clipped = {*roles.scores, *roles.scores.values()}  # where elements of -infinity are clipped
     endless = {
         name
         for name, leader in roles.leaders.items()

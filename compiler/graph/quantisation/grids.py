@@ -259,27 +259,26 @@ def calibrations_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str,
 
 
 def _bounds_of_masked(roles: Roles, observed: Mapping[str, Observed]) -> dict[str, tuple[float, float]]:
-    """Return the ranges of sums of scores and a mask, and of the masks, by the leader of each value.
+    """Return the ranges of scores with masked elements, and of the masks, by the leader of each value.
 
-    The sum of a masked element is the least number of its grid. The range reaches so far below the median of
-    the scores that the powers of masked elements are nothing against the power of a row's greatest value. A
-    sum with elements of which none is masked is a sum like others.
+    A masked element is the least number of its grid. The range reaches so far below the median of the other
+    scores that the powers of masked elements are nothing against the power of a row's greatest value. Scores
+    of which none is masked have a range like other values.
     """
     bounds = dict[str, tuple[float, float]]()
-    for name, mask in roles.masked.items():
-        sums, masks = observed[roles.leaders[name]], observed[roles.leaders[mask]]
-        if masks.least > MASKED:
+    for name, mask in roles.scores.items():
+        leader, seen = roles.leaders[name], observed[roles.leaders[name]]
+        if seen.least > MASKED or not seen.greatest > MASKED:
             continue
-        values, counts, _ = sums.points()
-        scores = values > MASKED
-        if not scores.any():
-            continue
-        shares = np.cumsum(counts[scores]) / counts[scores].sum()
-        median = float(values[scores][np.searchsorted(shares, 0.5)])
+        values, counts, _ = seen.points()
+        values, counts = values[values > MASKED], counts[values > MASKED]
+        median = float(values[np.searchsorted(np.cumsum(counts) / counts.sum(), 0.5)])
         low = median - float(np.log(roles.graph.types[name].shape[-1] / MASKED_SHARE))
-        bounds[roles.leaders[name]] = low, sums.greatest
-        least = bounds.get(roles.leaders[mask], (0.0, 0.0))[0]
-        bounds[roles.leaders[mask]] = min(least, low - max(sums.greatest, 0.0)), masks.greatest
+        bounds[leader] = low, seen.greatest
+        if mask:
+            other = roles.leaders[mask]
+            least, _ = bounds.get(other, (0.0, 0.0))
+            bounds[other] = min(least, low - max(seen.greatest, 0.0)), observed[other].greatest
     return bounds
 
 

@@ -38,7 +38,8 @@ POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
 VIEWS = (*(op for op in MOVES if op != "Concat"), "Gather")  # of one tensor
 SAME_SCALE = ("MaxPool", *VIEWS)
 JOINED = (*PAIRS, "Concat")  # whose constant operands become int8
-ROWS = ("LayerNormalization", "Softmax")
+NORMALISATIONS = ("LayerNormalization",)
+ROWS = (*NORMALISATIONS, "Softmax")
 JOINING = (*JOINED, *BOUNDS, *ROWS)  # quantised only if an integer operator reads the result
 CARRYING = (*POOLS, *VIEWS)  # quantised after an integer operator
 
@@ -146,20 +147,21 @@ class Roles:
         return self.graph.types[node.result if expands else name].shape
 
     @cached_property
-    def masked(self) -> dict[str, str]:
-        """The mask of each sum of scores and a mask that only softmax reads, by the name of the sum.
+    def scores(self) -> dict[str, str]:
+        """The int8 values that only softmax reads; for each, the mask that was added to it, or "".
 
         Elements of the mask are 0, or so low that their powers are 0.
         """
         masks = dict[str, str]()
         for node in self.graph.nodes:
-            readers = self.readers(node.result)
-            if node.op == "Add" and node.result in self.others and readers:
-                given = [name for name in node.inputs if name in self.given]
-                if len(given) == 1 and all(
-                    each.op == "Softmax" and each.result in self.others for each in readers
-                ):
-                    masks[node.result] = given[0]
+            name, *_ = node.inputs
+            if node.op != "Softmax" or node.result not in self.others:
+                continue
+            if all(each.op == "Softmax" and each.result in self.others for each in self.readers(name)):
+                maker = self.makers.get(name)
+                summed = maker is not None and maker.op == "Add" and maker.result in self.others
+                given = [each for each in maker.inputs if each in self.given] if maker and summed else []
+                masks[name] = given[0] if len(given) == 1 else ""
         return masks
 
     @cached_property
