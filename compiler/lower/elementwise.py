@@ -141,6 +141,8 @@ OPERATORS: Mapping[str, OperatorKind] = {
         _lookup,
         (Rule(f"the extension {Extension.TABLE}", _tables, enabling(Extension.TABLE)),),
     ),
-    "Int8Mul": replace(MULTIPLIES, rules=(PARAMETERS, operands(2, constant=True), OPERAND_FACTORS), make=_multiply),
+    "Int8Mul": replace(
+        MULTIPLIES, rules=(PARAMETERS, operands(2, constant=True), OPERAND_FACTORS), make=_multiply
+    ),
     "Int8Requantise": by_alu_passes(Elements.REQUANTISE),
 }

@@ -110,6 +110,8 @@ def _turned(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None
     images = layout.shape[0] if len(layout.shape) == IMAGE_RANK and layout.batch == 1 else 0
     if images and node.extents("perm") == TO_CHANNELS_LAST and not layout.stack:
         return structs.replace(layout, shape=shape, stack=images)
+    if layout.interleaved:
+        return None
     if images and node.extents("perm") == TO_CHANNELS_FIRST and layout.stack == images:
         return structs.replace(layout, shape=shape, stack=0)
     return None
@@ -122,8 +124,11 @@ def _heads(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
     if layout.batch > 1 or layout.windows is not None:
         return None
     if layout.interleaved:
-        joined = (*before[:-2], prod(before[-2:]))
-        return structs.replace(layout, shape=shape, stack=0, interleaved=False) if shape == joined else None
+        if len(before) != IMAGE_RANK:
+            return None
+        heads, channels = before[-2:]
+        joins = shape == (*before[:-2], heads * channels) and layout.stack == heads and channels % block == 0
+        return structs.replace(layout, shape=shape, stack=0, interleaved=False) if joins else None
     rows = len(before) == IMAGE_RANK - 1 and layout.stack <= 1 and before[0] == 1
     if not rows or len(shape) != IMAGE_RANK or shape[:2] != before[:2] or shape[-1] % block:
         return None

@@ -34,7 +34,9 @@ FACTORS = ("Mul",)
 MASKED = -50.0
 """Elements of a sum of scores and a mask that are lower have the power 0."""
 MASKED_SHARE = 2.0**-9
-"""What the powers of the masked elements of a row may add to the sum of the row's powers, as a share of it."""
+"""What the powers of the masked elements of a row may add to the sum of all powers, as a share of it."""
+MASK_REACH = 1.25
+"""How far a mask reaches, as a multiple of the range of the scores: rounding may take a part of it."""
 
 ReaderFunction = Callable[[np.ndarray], Sequence[np.ndarray]]
 """The results that the readers of a tensor compute from its elements."""
@@ -278,7 +280,8 @@ def _bounds_of_masked(roles: Roles, observed: Mapping[str, Observed]) -> dict[st
         if mask:
             other = roles.leaders[mask]
             least, _ = bounds.get(other, (0.0, 0.0))
-            bounds[other] = min(least, low - max(seen.greatest, 0.0)), observed[other].greatest
+            reach = MASK_REACH * (low - max(seen.greatest, 0.0))
+            bounds[other] = min(least, reach), observed[other].greatest
     return bounds
 
 

@@ -59,7 +59,7 @@ class Observed:
         self.greatest = max(self.greatest, float(array.max()))
 
     def points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return points that represent the finite elements, in ascending order, with their counts and weights.
+        """Return points that represent the finite elements, in ascending order, with counts and weights.
 
         Each of the three arrays is float64[n].
         """

@@ -307,9 +307,9 @@ class Roles:
         """Return the constants, and the values that are computed from inputs without a product."""
         given = {*self.graph.constants, *self.graph.inputs} - {*self.graph.states}
         for node in self.graph.nodes:
-            if node.result not in self.products and node.result not in self.pairs:
-                if all(name in given for name in node.inputs if name):
-                    given.update(node.outputs)
+            multiplies = node.result in self.products or node.result in self.pairs
+            if not multiplies and all(name in given for name in node.inputs if name):
+                given.update(node.outputs)
         return frozenset(given)
 
     def is_bound(self, node: Node) -> bool:
