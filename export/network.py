@@ -300,9 +300,9 @@ def _crossing(layout: Layout, operands: str, way: str) -> Iterator[str]:
 def layout_values(layout: Layout) -> tuple[int, ...]:
     """Return the members of `struct vdla_layout`."""
     n, c, height, width = layout.image
-    if layout.stack:
+    if layout.stack and not layout.interleaved:
         strides = height * c, 1, c, 0
-    elif len(layout.shape) == IMAGE_RANK:
+    elif len(layout.shape) == IMAGE_RANK and not layout.stack:
         strides = c * height * width, height * width, width, 1
     else:
         strides = c, 1, n * c, 0

@@ -55,6 +55,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch: Extent
     windows: Windows | None = None
     stack: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    interleaved: bool = False
 
     @property
     def image(self) -> tuple[int, int, int, int]:
@@ -90,7 +91,9 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.windows is not None:
             return blocked(self.windows.apply(values, self.block), self.block, self.batch)
         if self.stack:
-            matrices = values.reshape(self.stack, -1, self.shape[-1])
+            order = (-1, self.stack) if self.interleaved else (self.stack, -1)
+            matrices = values.reshape(*order, self.shape[-1])
+            matrices = matrices.swapaxes(0, 1) if self.interleaved else matrices
             return blocked(matrices.transpose(0, 2, 1)[..., None], self.block, self.batch)
         if len(self.shape) == IMAGE_RANK:
             return blocked(values, self.block, self.batch)
@@ -108,7 +111,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         n, c, *_ = self.image
         image = unblocked(values.reshape(self.blocks), n, c)
         if self.stack:
-            return np.ascontiguousarray(image[..., 0].transpose(0, 2, 1).reshape(self.shape))
+            order = (2, 0, 1) if self.interleaved else (0, 2, 1)
+            return np.ascontiguousarray(image[..., 0].transpose(order).reshape(self.shape))
         if len(self.shape) == IMAGE_RANK:
             return image
         rows = image[..., 0].transpose(2, 0, 1).reshape(-1, c)

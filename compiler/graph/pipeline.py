@@ -16,6 +16,7 @@ from vdla.compiler.graph.passes.signed_activations import SignedActivations
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.rewrites.canonical import (
+    CHOICES_TO_SUMS,
     FOLD_PADS,
     GATHERS_TO_MOVES,
     REDUCTIONS_TO_POOLS,
@@ -104,6 +105,8 @@ SIMPLIFY = Pipeline(
         CommonSubexpressions(),
         FOLD_PADS,
         JOIN_PIECES,
+        CHOICES_TO_SUMS,
+        ConstantFolding(),
         REDUCTIONS_TO_POOLS,
         GATHERS_TO_MOVES,
         SLICE_BEFORE_ROWS,

@@ -125,14 +125,20 @@ def _choose(
 ) -> tuple[Candidate, Judge]:
     """Return the best candidate, and its judge."""
     progress(f"quantise: ranges on {len(samples)} samples")
-    roles = Roles(with_equalised_channels(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
+    roles = Roles(graph, in_float, normalises=options.normalises)
+    roles = roles.changed(graph=with_equalised_channels(roles, samples[:EQUALISING_SAMPLES]))
     if options.weight_bits < WEIGHT_BITS:
         progress(f"quantise: weights of {options.weight_bits} bits")
         weights = few_bit_weights(roles, samples, options.weight_bits)
-        roles = Roles(roles.graph, in_float, weights)
+        roles = roles.changed(weights=weights)
     observed = observe(roles.graph, samples, error_weights(roles), roles.leaders)
-    endless = {name for name, leader in roles.leaders.items() if not observed[leader].is_finite}
-    if endless:  # attention masks with infinite elements, which no scale can represent
+    clipped = {*roles.scores, *roles.scores.values()}  # where elements of -infinity are clipped
+    endless = {
+        name
+        for name, leader in roles.leaders.items()
+        if not (observed[leader].is_finite or (name in clipped and observed[leader].greatest < np.inf))
+    }
+    if endless:  # which no scale can represent
         touching = {n.result for n in graph.nodes if endless & {*n.inputs, *n.outputs}}
         return _choose(graph, samples, options, in_float | touching, progress)
     calibrations = calibrations_of(roles, observed)
@@ -203,6 +209,6 @@ def _corrected(best: Candidate, judge: Judge) -> Candidate:
     graph = with_corrected_biases(best.roles, best.graph, judge.samples)
     if graph is best.roles.graph:
         return best
-    roles = Roles(graph, best.roles.in_float, best.roles.weights)
+    roles = best.roles.changed(graph=graph)
     candidate = _candidate_of(roles, best.grids, best.criterion, judge)
     return candidate if candidate.assessment.error < IMPROVED * best.assessment.error else best

@@ -54,7 +54,7 @@ def by_alu_passes(kind: Elements) -> OperatorKind:
         return candidate.on_elements(lambda count: ElementsTask(kind, count, constants), inputs, parameters)
 
     parameters = (PARAMETERS,) if form.requantises else ()
-    rules = *parameters, operands(form.operands, constant=kind is Elements.ADD), same_shapes(form.operands)
+    rules = *parameters, operands(form.operands, constant=form.operands > 1), same_shapes(form.operands)
     return OperatorKind(rules, make, (alu(*form.alu),) if form.alu else ())
 
 
@@ -141,6 +141,8 @@ OPERATORS: Mapping[str, OperatorKind] = {
         _lookup,
         (Rule(f"the extension {Extension.TABLE}", _tables, enabling(Extension.TABLE)),),
     ),
-    "Int8Mul": replace(MULTIPLIES, rules=(PARAMETERS, operands(2), OPERAND_FACTORS), make=_multiply),
+    "Int8Mul": replace(
+        MULTIPLIES, rules=(PARAMETERS, operands(2, constant=True), OPERAND_FACTORS), make=_multiply
+    ),
     "Int8Requantise": by_alu_passes(Elements.REQUANTISE),
 }

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from math import prod
 
 import numpy as np
 from msgspec import structs
@@ -117,10 +118,15 @@ def _violation(copy: Offloaded | None, where: str, config: AcceleratorConfig) ->
 
 
 def _result(candidate: OffloadCandidate, axis: int) -> Layout | None:
-    """Return the layout of a result whose channels are axis `axis`; None if there is none."""
+    """Return the layout of a result whose channels are axis `axis`; None if there is none. If an operand is a
+    stack of as many matrices as the result, the result is a stack, too."""
     usual = candidate.output().layout
-    rows_of_image = structs.replace(usual, stack=1)
-    layouts = (usual, rows_of_image) if usual.batch == 1 else (usual,)
+    if usual.batch > 1:
+        return usual if channel_axis(usual) == axis else None
+    matrices = prod(usual.shape[:-2])
+    stacks = {candidate.lying(place).layout.stack for place in range(len(candidate.node.inputs))}
+    rows_of_image = structs.replace(usual, stack=matrices if {matrices} & stacks else 1)
+    layouts = (usual, rows_of_image) if matrices == 1 or rows_of_image.stack == 1 else (rows_of_image, usual)
     return next((layout for layout in layouts if channel_axis(layout) == axis), None)
 
 

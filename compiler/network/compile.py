@@ -99,8 +99,9 @@ def compile_network(
     """
     progress("import")
     given = None if samples is None else given_of(samples)
-    loaded = imported(Source(model, given, options, shapes, section))
-    lowered = integers_of(loaded.graph, loaded.samples, options, progress)
+    source = Source(model, given, options, shapes, section).for_target(target)
+    loaded = imported(source)
+    lowered = integers_of(loaded.graph, loaded.samples, source.options, progress)
     layers, costs = _errors_of(lowered, loaded.samples, progress) if errors else ((), ())
     plan, tuning = tuned_plan(lowered.graph, target, records, cached(), progress)
     return Compiled(lowered.graph, replace(plan, fidelity=lowered.fidelity), tuning, layers, costs)
@@ -127,7 +128,8 @@ def explain(source: Source, target: Target, write: Write, stop_after: str = "") 
     """
     explanation = Explanation(write, stop_after)
     loaded = imported(source, explanation.trace)
-    lowered = integers_of(loaded.graph, loaded.samples, source.options, trace=explanation.trace)
+    options = source.for_target(target).options
+    lowered = integers_of(loaded.graph, loaded.samples, options, trace=explanation.trace)
     target_passes(target).run(lowered.graph, explanation.trace)
     explanation.check_stopped()
 

@@ -53,6 +53,7 @@ def cached_tuned_plan(
         GraphError: the model cannot be imported; or it is of floats, and no samples were given.
         InputError: the samples do not fit the network.
     """
+    source = source.for_target(target)
     key = source.key()
     data = None if key is None else MODULES.read(_of_target(key, target, records))
     if data is not None:

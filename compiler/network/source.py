@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.source import WHOLE, ModelMessage, ModelSource, Section
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.limits import ARRAY_BYTES, FACTOR, limit_of
+from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host import onnx_runtime
 from vdla.runtime.samples.given import Given
 
@@ -36,6 +38,11 @@ class Source:
     options: Options = field(default_factory=Options)
     shapes: Mapping[str, Sequence[int]] | None = None
     section: Section = WHOLE
+
+    def for_target(self, target: Target) -> "Source":
+        """Return the source with the options of quantisation that suit what a target executes."""
+        normalises = target.config.has(Extension.NORMALISE)
+        return replace(self, options=replace(self.options, normalises=normalises))
 
     def key(self) -> str | None:
         """Return the digest of all inputs; None if the model cannot be read or has external data."""

@@ -13,6 +13,7 @@ from vdla.runtime.layout import IMAGE_RANK, Layout
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 TO_CHANNELS_LAST, TO_CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+ROWS_AND_HEADS = (0, 2, 1, 3)
 
 
 class ViewCase(NamedTuple):
@@ -56,7 +57,8 @@ VIEW_RULES: tuple[Rule[ViewCase], ...] = (
     Rule("int8 tensors", _bytes),
     Rule(
         "the same number of rows or pixels, and of channels, before and after (an image of one pixel is a "
-        "row; Transpose between channels first and channels last converts images and rows)",
+        "row; Transpose between channels first and channels last converts images and rows; heads of whole "
+        "blocks of channels may be divided and joined)",
         _moved,
     ),
     Rule("an input that an operator on the accelerator computes", _outside),
@@ -74,8 +76,11 @@ def viewed(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
         return _turned(layout, node, shape)
     if _same_pixels(layout, shape):
         return structs.replace(layout, shape=shape)
+    heads = _heads(layout, shape)
+    if heads is not None:
+        return heads
     rows = _rows(layout)
-    if rows is None or not shape:
+    if rows is None or not shape or layout.interleaved:
         return None
     if shape == (*rows, 1, 1) and rows[0] == 1:
         return structs.replace(layout, shape=shape, stack=0)
@@ -98,12 +103,38 @@ def _same_pixels(layout: Layout, shape: tuple[int, ...]) -> bool:
 def _turned(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
     """Return the layout of images whose channels become the last dimension, or the first; None if bytes
     move."""
+    if node.extents("perm") == ROWS_AND_HEADS and layout.stack > 1 and shape[0] == 1:
+        matrices = layout.shape[2 if layout.interleaved else 1]
+        if layout.stack == matrices:
+            return structs.replace(layout, shape=shape, interleaved=not layout.interleaved)
     images = layout.shape[0] if len(layout.shape) == IMAGE_RANK and layout.batch == 1 else 0
     if images and node.extents("perm") == TO_CHANNELS_LAST and not layout.stack:
         return structs.replace(layout, shape=shape, stack=images)
+    if layout.interleaved:
+        return None
     if images and node.extents("perm") == TO_CHANNELS_FIRST and layout.stack == images:
         return structs.replace(layout, shape=shape, stack=0)
     return None
+
+
+def _heads(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    """Return the layout of [1, rows, channels] as [1, rows, heads, channels of a head], or the reverse; None
+    for other changes of shape. A head is whole blocks of channels."""
+    block, before = layout.block, layout.shape
+    if layout.batch > 1 or layout.windows is not None:
+        return None
+    if layout.interleaved:
+        if len(before) != IMAGE_RANK:
+            return None
+        heads, channels = before[-2:]
+        joins = shape == (*before[:-2], heads * channels) and layout.stack == heads and channels % block == 0
+        return structs.replace(layout, shape=shape, stack=0, interleaved=False) if joins else None
+    rows = len(before) == IMAGE_RANK - 1 and layout.stack <= 1 and before[0] == 1
+    if not rows or len(shape) != IMAGE_RANK or shape[:2] != before[:2] or shape[-1] % block:
+        return None
+    if prod(shape) != prod(before) or shape[2] == 1:
+        return None
+    return structs.replace(layout, shape=shape, stack=shape[2], interleaved=True)
 
 
 def _rows(layout: Layout) -> tuple[int, int] | None:

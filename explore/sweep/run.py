@@ -126,7 +126,7 @@ def planned(specification: Specification, folder: Path, silicon: SiliconOf | Non
         require_known(specification)
     base = _base(specification.base.name, folder)
     space = space_of(specification, base)
-    workloads: tuple[Workload, ...] = workloads_of(specification, folder)
+    workloads: tuple[Workload, ...] = workloads_of(specification, folder, base)
     tuning = None if specification.tune is None else tuning_of(specification.tune, folder, base)
     job = Job(base, workloads, silicon, tuning)
     return Plan(specification, space, job, specification.base.name, limits_of(specification))

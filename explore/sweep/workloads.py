@@ -22,6 +22,7 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.limits import TENSOR_BYTES, require_room
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.showing import shown
+from vdla.hw.spec.target import Target
 from vdla.runtime.requantise import parameter_words
 from vdla.runtime.samples.given import given_of
 
@@ -56,11 +57,12 @@ def _graph(data: bytes) -> Graph:
     return graph_from_bytes(data)
 
 
-def workloads_of(specification: Specification, folder: Path) -> tuple[Workload, ...]:
+def workloads_of(specification: Specification, folder: Path, base: Target) -> tuple[Workload, ...]:
     """Import every workload of a specification.
 
     Args:
         folder: of the specification, where relative names of models start.
+        base: the target from which all points start. Float models are quantised for what it executes.
 
     Raises:
         SweepError: a model does not import, a suite is unknown, a convolution is impossible, or two workloads
@@ -69,7 +71,7 @@ def workloads_of(specification: Specification, folder: Path) -> tuple[Workload, 
     workloads = [
         workload
         for number, table in enumerate(specification.workloads)
-        for workload in _workloads(table, f"workloads[{number}]", folder, specification.seed)
+        for workload in _workloads(table, f"workloads[{number}]", folder, base, specification.seed)
     ]
     names = [workload.name for workload in workloads]
     twice = first_repeated(names)
@@ -78,7 +80,7 @@ def workloads_of(specification: Specification, folder: Path) -> tuple[Workload, 
     return tuple(workloads)
 
 
-def _workloads(table: WorkloadTable, where: str, folder: Path, seed: int) -> Iterator[Workload]:
+def _workloads(table: WorkloadTable, where: str, folder: Path, base: Target, seed: int) -> Iterator[Workload]:
     if table.suite is not None:
         if table.suite not in SUITES:
             raise unknown(f"{where}: suite", table.suite, SUITES)
@@ -88,15 +90,16 @@ def _workloads(table: WorkloadTable, where: str, folder: Path, seed: int) -> Ite
     elif table.conv is not None:
         yield _of_conv(table.name or _shape_name(table.conv, where), table.conv, where, seed)
     else:
-        yield _of_model(table, where, folder)
+        yield _of_model(table, where, folder, base)
 
 
-def _of_model(table: WorkloadTable, where: str, folder: Path) -> Workload:
+def _of_model(table: WorkloadTable, where: str, folder: Path, base: Target) -> Workload:
     assert table.model is not None, "a workload without conv and suite has a model"
     path = located(table.model, where, folder)
     samples = None if table.calibrate is None else given_of(located(table.calibrate, where, folder))
     try:
-        graph = cached_graph(Source(path, samples, Options(table.percentile), table.shapes))
+        source = Source(path, samples, Options(table.percentile), table.shapes).for_target(base)
+        graph = cached_graph(source)
     except VdlaError as error:
         raise SweepError(f"{where}: {path}: {error}") from error
     return Workload(table.name or path.stem, graph_to_bytes(graph))

@@ -39,7 +39,7 @@ def test_an_example_has_the_points_that_it_says(name, points, most_refused):
 
 def test_the_layers_of_the_example_are_five():
     path = FOLDER / "layers.toml"
-    assert len(workloads_of(read(path), FOLDER)) == 5
+    assert len(workloads_of(read(path), FOLDER, load("default"))) == 5
 
 
 def test_the_example_with_tuning_tunes_two_layers_without_a_log():
@@ -47,7 +47,7 @@ def test_the_example_with_tuning_tunes_two_layers_without_a_log():
     sweep = read(path)
     assert sweep.tune is not None
     assert sweep.tune.log is None
-    assert [workload.name for workload in workloads_of(sweep, FOLDER)] == [
+    assert [workload.name for workload in workloads_of(sweep, FOLDER, load("default"))] == [
         "3x3 at 14x14",
         "depthwise at 28x28",
     ]

@@ -19,6 +19,7 @@ LAYOUTS = {
     "matrix in batches": Layout((5, 6), 4, 4),
     "rows of five dimensions": Layout((2, 3, 1, 2, 5), 4, 8),
     "stack": Layout((2, 3, 4, 5), 4, 1, stack=6),
+    "stack in turn": Layout((1, 3, 2, 5), 4, 1, stack=2, interleaved=True),
     "stack of one": Layout((4, 5), 8, 1, stack=1),
 }
 WINDOWS = {

@@ -29,6 +29,16 @@ def test_what_is_packed_comes_back(shape, block, batch):
     np.testing.assert_array_equal(back, values)
 
 
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6), POWERS)
+def test_heads_stand_one_behind_another(rows, heads, channels, block):
+    values = numbered((1, rows, heads, channels))
+    layout = Layout(values.shape, block, 1, stack=heads, interleaved=True)
+    apart = Layout((1, heads, rows, channels), block, 1, stack=heads)
+    packed = layout.pack(values)
+    np.testing.assert_array_equal(packed, apart.pack(values.swapaxes(1, 2)))
+    np.testing.assert_array_equal(layout.unpack(packed.reshape(-1).view(np.uint8)), values)
+
+
 @given(st.tuples(*[st.integers(1, 6)] * 4), POWERS, POWERS)
 def test_an_element_of_an_image_stands_in_its_block(shape, block, batch):
     values = numbered(shape)

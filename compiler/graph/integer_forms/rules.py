@@ -18,7 +18,7 @@ from vdla.runtime.layout import IMAGE_RANK
 
 FARTHEST = 255  # largest distance of an int8 value from a zero point
 LARGEST_STEP = 1  # of shifts of channels, in steps of the result; the error is at most half a step
-WITH_CONSTANTS = ("Add", "Concat")
+WITH_CONSTANTS = ("Add", "Concat", "Mul")
 """Operators that may have int8 constants among their operands."""
 MOVES = ("Concat", "DepthToSpace", "Resize", "Slice", "SpaceToDepth", "Split", *REARRANGING)
 """Operators that only move elements, so that input and result have the same scale."""
@@ -220,7 +220,7 @@ RESULT = Rule("int8 results, from QuantizeLinear", _result, QUANTISE)
 QUANTISED = Rule("int8 inputs, from DequantizeLinear", _quantised, QUANTISE)
 AROUND: tuple[Rule[Site], ...] = (
     QUANTISED,
-    Rule(f"inputs that are not constant, except for {' and '.join(WITH_CONSTANTS)}", _computed),
+    Rule("inputs that are not constant, except for Add, Concat and Mul", _computed),
     RESULT,
     Rule("int8 tensors", _bytes),
     Rule("one constant scale and zero point for a tensor", _scales),

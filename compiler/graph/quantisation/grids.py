@@ -31,6 +31,13 @@ Products of two activations take any zero point, but each nonzero zero point dou
 FACTORS = ("Mul",)
 """Operators that multiply by the negative zero point of each factor, at twice the work if it is not int8."""
 
+MASKED = -50.0
+"""Elements of a sum of scores and a mask that are lower have the power 0."""
+MASKED_SHARE = 2.0**-9
+"""What the powers of the masked elements of a row may add to the sum of all powers, as a share of it."""
+MASK_REACH = 1.25
+"""How far a mask reaches, as a multiple of the range of the scores: rounding may take a part of it."""
+
 ReaderFunction = Callable[[np.ndarray], Sequence[np.ndarray]]
 """The results that the readers of a tensor compute from its elements."""
 
@@ -70,17 +77,21 @@ class Calibration:
         function: the function of each element whose error counts; None: the element itself.
         symmetric: the zero point must be 0; readers would do more work otherwise.
         lowest: the zero point of values that are all positive.
+        bounds: the range that the grid covers by every criterion; None: a criterion chooses the range.
     """
 
     observed: Observed
     function: ReaderFunction | None = None
     symmetric: bool = False
     lowest: int = LEAST
+    bounds: tuple[float, float] | None = None
 
 
 def grid_of(calibration: Calibration, criterion: Criterion) -> Grid:
     """Return the grid of a tensor by a criterion."""
     seen = calibration.observed
+    if calibration.bounds is not None:
+        return covering(*calibration.bounds, calibration.symmetric, calibration.lowest)
     if criterion in PERCENTILES:
         return within_percentile(calibration, PERCENTILES[criterion])
     if criterion is Criterion.EXTREMES:
@@ -93,8 +104,9 @@ def grid_of(calibration: Calibration, criterion: Criterion) -> Grid:
 def within_percentile(calibration: Calibration, percentile: float) -> Grid:
     """Return the grid that covers the magnitude not exceeded by `percentile` percent of the elements."""
     seen = calibration.observed
-    if percentile == 100:
-        return covering(seen.least, seen.greatest, calibration.symmetric, calibration.lowest)
+    if calibration.bounds is not None or percentile == 100:
+        low, high = calibration.bounds or (seen.least, seen.greatest)
+        return covering(low, high, calibration.symmetric, calibration.lowest)
     values, counts, _ = seen.points()
     order = np.argsort(np.abs(values))
     shares = np.cumsum(counts[order]) / counts.sum()
@@ -239,10 +251,38 @@ def calibrations_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str,
         for name in roles.activations(node)
     }
     lowest = {name: -GREATEST if name in factors else LEAST for name in observed}
+    bounds = _bounds_of_masked(roles, observed)
     return {
-        name: Calibration(seen, _reader_function(roles, name), name in symmetric, lowest[name])
+        name: Calibration(
+            seen, _reader_function(roles, name), name in symmetric, lowest[name], bounds.get(name)
+        )
         for name, seen in observed.items()
     }
+
+
+def _bounds_of_masked(roles: Roles, observed: Mapping[str, Observed]) -> dict[str, tuple[float, float]]:
+    """Return the ranges of scores with masked elements, and of the masks, by the leader of each value.
+
+    A masked element is the least number of its grid. The range reaches so far below the median of the other
+    scores that the powers of masked elements are nothing against the power of a row's greatest value. Scores
+    of which none is masked have a range like other values.
+    """
+    bounds = dict[str, tuple[float, float]]()
+    for name, mask in roles.scores.items():
+        leader, seen = roles.leaders[name], observed[roles.leaders[name]]
+        if seen.least > MASKED or not seen.greatest > MASKED:
+            continue
+        values, counts, _ = seen.points()
+        values, counts = values[values > MASKED], counts[values > MASKED]
+        median = float(values[np.searchsorted(np.cumsum(counts) / counts.sum(), 0.5)])
+        low = median - float(np.log(roles.graph.types[name].shape[-1] / MASKED_SHARE))
+        bounds[leader] = low, seen.greatest
+        if mask:
+            other = roles.leaders[mask]
+            least, _ = bounds.get(other, (0.0, 0.0))
+            reach = MASK_REACH * (low - max(seen.greatest, 0.0))
+            bounds[other] = min(least, reach), observed[other].greatest
+    return bounds
 
 
 def input_power(graph: Graph, node: Node) -> np.ndarray | None:

@@ -20,6 +20,7 @@ from vdla.compiler.graph.quantisation.roles import Roles
 from vdla.compiler.graph.quantise_weights import Integers, quantised_product, without_factors
 from vdla.compiler.graph.rewrite import GraphBuilder, renamed
 from vdla.compiler.graph.verify import verify
+from vdla.runtime.host.evaluate import evaluate
 
 
 def with_grids(roles: Roles, grids: Mapping[str, Grid]) -> Graph:
@@ -42,6 +43,7 @@ class _Quantiser(GraphBuilder):
     Attributes:
         narrow: the dequantised values that replace the results of integer operators, by the original name.
         paired: the dequantised values that replace quantised values of any producer, by the original name.
+        wide: the dequantised values that replace expanded values, by the original name and the shape.
     """
 
     def __init__(self, roles: Roles, grids: Mapping[str, Grid]) -> None:
@@ -50,6 +52,7 @@ class _Quantiser(GraphBuilder):
         self.grids = {name: grids[leader] for name, leader in roles.leaders.items()}
         self.narrow: dict[str, str] = {}
         self.paired: dict[str, str] = {}
+        self.wide: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def run(self) -> Graph:
         """Return the quantised graph."""
@@ -84,7 +87,10 @@ class _Quantiser(GraphBuilder):
         """Return the dequantised values that replace the inputs of a node."""
         if node.result not in self.roles.products:
             moving = self.roles.activations(node)
-            return tuple(self.operand(name) if name in moving else name for name in node.inputs)
+            return tuple(
+                self.operand(name, self.roles.shape_of_operand(node, name)) if name in moving else name
+                for name in node.inputs
+            )
         chosen = self.roles.weights.get(node.result)
         weights, bias = quantised_product(self.graph, node, self.grids[node.inputs[0]].scale, chosen)
         parts = [self.add_integers(node.inputs[1], weights)]
@@ -92,19 +98,51 @@ class _Quantiser(GraphBuilder):
             parts.append(self.add_integers(node.inputs[2], bias))
         return (self.operand(node.inputs[0]), *parts)
 
-    def operand(self, name: str) -> str:
-        """Return the dequantised form of a value; its conversions are added on the first call."""
+    def operand(self, name: str, shape: tuple[int, ...] | None = None) -> str:
+        """Return the dequantised form of a value; its conversions are added on the first call.
+
+        Args:
+            shape: to which the value is expanded; None: its own shape.
+        """
+        own = self.graph.types[name].shape
+        if shape is not None and shape != own:
+            return self.expanded(name, shape)
         if name not in self.paired:
-            self.paired[name] = self.add_pair(name, self.grids[name])
+            constant = name in self.graph.constants
+            self.paired[name] = (
+                self.expanded(name, own) if constant else self.add_pair(name, self.grids[name])
+            )
         return self.paired[name]
+
+    def expanded(self, name: str, shape: tuple[int, ...]) -> str:
+        """Return the dequantised form of a value that is expanded to a shape: an integer constant, or an
+        Expand of its int8 numbers."""
+        if (name, shape) in self.wide:
+            return self.wide[name, shape]
+        parameters, wish = self.add_grid(name, self.grids[name]), f"{name}_{'_'.join(map(str, shape))}"
+        if name in self.graph.constants:
+            given = [self.graph.constants[name], *(self.constants[each] for each in parameters)]
+            (integers,) = evaluate("QuantizeLinear", given, {"axis": 0})
+            wide = self.constant(f"{wish}_int8", np.ascontiguousarray(np.broadcast_to(integers, shape)))
+        else:
+            narrow = self.value(f"{name}_int8", TensorType(self.graph.types[name].shape, "int8"))
+            self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))
+            wide = self.value(f"{wish}_int8", TensorType(shape, "int8"))
+            self.nodes.append(Node("Expand", (narrow,), (wide,), {"shape": shape}))
+        result = self.value(f"{wish}_again", TensorType(shape, "float32"))
+        self.nodes.append(Node("DequantizeLinear", (wide, *parameters), (result,), {"axis": 0}))
+        self.wide[name, shape] = result
+        return result
+
+    def add_grid(self, name: str, grid: Grid) -> tuple[str, str]:
+        """Add the constants of a grid; return the names of scale and zero point."""
+        scale, zero = np.asarray(grid.scale, np.float32), np.array(grid.zero, np.int8)
+        return self.constant(f"{name}_scale", scale), self.constant(f"{name}_zero", zero)
 
     def add_pair(self, name: str, grid: Grid, result: str | None = None) -> str:
         """Append the quantisation and dequantisation of a value; return the name of the dequantised value."""
         type_ = self.types.get(name) or self.graph.types[name]
-        parameters = (
-            self.constant(f"{name}_scale", np.asarray(grid.scale, np.float32)),
-            self.constant(f"{name}_zero", np.array(grid.zero, np.int8)),
-        )
+        parameters = self.add_grid(name, grid)
         narrow = self.value(f"{name}_int8", TensorType(type_.shape, "int8"))
         result = result or self.value(f"{name}_again", type_)
         self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))

@@ -15,6 +15,8 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node
 
 DROPPED_BITS = 17
 BINS = 1 << 32 - DROPPED_BITS
+INFINITE = int(np.float32(-np.inf).view(np.uint32)) >> DROPPED_BITS
+"""The bin of -infinity, as of elements that a mask excludes."""
 INSIDE = (0.25, 0.75)  # relative positions of the points that represent a bin
 
 
@@ -57,11 +59,12 @@ class Observed:
         self.greatest = max(self.greatest, float(array.max()))
 
     def points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return points that represent the elements, in ascending order, with their counts and weights.
+        """Return points that represent the finite elements, in ascending order, with counts and weights.
 
         Each of the three arrays is float64[n].
         """
         (places,) = np.nonzero(self.counts)
+        places = places[places != INFINITE]
         low = (places.astype(np.uint32) << DROPPED_BITS).view(np.float32).astype(np.float64)
         high = ((places + 1).astype(np.uint32) << DROPPED_BITS).view(np.float32).astype(np.float64)
         high = np.where(np.isfinite(high), high, low)
@@ -105,6 +108,7 @@ def observe(
                 )
         add(values)
 
+    add({name: array for name, array in graph.constants.items() if name in weights})
     for place, sample in enumerate(samples):
         check_inputs(graph, sample)
         _check_finite(sample, place)

@@ -27,6 +27,8 @@ class Options:
             float until it is reached. None: no requirement.
         weight_bits: of the weights of products, 2 to 8. Accelerators with the extension `narrow_weights` load
             weights of 4 and of 2 bits in a half and in a quarter of the time.
+        normalises: softmax and normalisations of rows compute with integers, as accelerators with the
+            extension `normalise` execute them.
     """
 
     percentile: float | None = None
@@ -34,6 +36,7 @@ class Options:
     float_share: float = 0.0
     target_db: float | None = QUALITIES["balanced"]
     weight_bits: int = WEIGHT_BITS
+    normalises: bool = False
 
 
 def quality_db(quality: str | float) -> float | None:

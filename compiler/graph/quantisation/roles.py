@@ -5,6 +5,10 @@
   them.
 - Sums, elementwise products and Concat compute with integers if an input is int8 and an integer operator
   reads the result. A tensor between two float operators is not quantised.
+- The operands of sums and products may be constants, and values that the host computes from the inputs of
+  the network, such as attention masks. They are expanded to the shape of the result.
+- On accelerators that normalise rows, softmax and normalisations of the last axis compute with integers if an
+  integer operator reads the result.
 - Pooling and operators that only move elements compute with integers if an input is int8.
 - A chain of elementwise functions of an int8 tensor becomes a lookup table; nothing inside it is quantised.
 
@@ -33,7 +37,10 @@ PAIRS = ("Add", "Mul")
 POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
 VIEWS = (*(op for op in MOVES if op != "Concat"), "Gather")  # of one tensor
 SAME_SCALE = ("MaxPool", *VIEWS)
-JOINING = (*PAIRS, *BOUNDS, "Concat")  # quantised only between integer operators
+JOINED = (*PAIRS, "Concat")  # whose constant operands become int8
+NORMALISATIONS = ("LayerNormalization",)
+ROWS = (*NORMALISATIONS, "Softmax")
+JOINING = (*JOINED, *BOUNDS, *ROWS)  # quantised only if an integer operator reads the result
 CARRYING = (*POOLS, *VIEWS)  # quantised after an integer operator
 
 
@@ -44,9 +51,11 @@ class Roles:
         graph: the float graph.
         in_float: first outputs of nodes that stay in float.
         weights: integer weights of products; others are rounded to int8.
+        normalises: softmax and normalisations of rows may compute with integers.
 
     Attributes:
-        in_float, weights: as passed.
+        in_float, weights, normalises: as passed.
+        given: constants, and values that are computed from inputs of the network without a product.
         products: products with constant weights.
         pairs: products of two activations.
         biases: sums that add a constant to the rows of a product.
@@ -62,9 +71,11 @@ class Roles:
         graph: Graph,
         in_float: Collection[str] = (),
         weights: Mapping[str, Integers] = MappingProxyType({}),
+        *,
+        normalises: bool = False,
     ) -> None:
         self.graph, self.conversions, self.in_float = graph, Conversions(graph), frozenset(in_float)
-        self.weights = weights
+        self.weights, self.normalises = weights, normalises
         self.makers, self.readers = self.conversions.makers, self.conversions.readers
         self.products = {
             node.result for node in graph.nodes if self._is_candidate(node) and self._is_product(node)
@@ -77,6 +88,7 @@ class Roles:
         for node in graph.nodes:
             if self._is_candidate(node) and self._is_scale(node):
                 self.scales.add(node.result)
+        self.given = self._given()
         self.others = {
             node.result for node in graph.nodes if self._is_candidate(node) and self._is_other(node)
         }
@@ -85,6 +97,21 @@ class Roles:
         self.fused = self.biases | self.scales
         _shrink(self)
         self.others -= self.fused
+
+    def changed(
+        self,
+        *,
+        graph: Graph | None = None,
+        in_float: Collection[str] | None = None,
+        weights: Mapping[str, Integers] | None = None,
+    ) -> "Roles":
+        """Return the roles with another graph, other nodes in float, or other weights."""
+        return Roles(
+            self.graph if graph is None else graph,
+            self.in_float if in_float is None else in_float,
+            self.weights if weights is None else weights,
+            normalises=self.normalises,
+        )
 
     # Queries
 
@@ -109,8 +136,33 @@ class Roles:
         """Return the inputs of an integer operator that must be int8; none if the node is fused."""
         if node.result in self.fused:
             return ()
+        if node.op in JOINED and node.result in self.others:
+            return node.inputs
         names = node.inputs[:1] if node.result in self.products else node.inputs
         return tuple(name for name in names if name not in self.graph.constants)
+
+    def shape_of_operand(self, node: Node, name: str) -> tuple[int, ...]:
+        """Return the shape to which an operand of an integer operator is expanded."""
+        expands = node.op in PAIRS and name in self.given and node.result in self.others
+        return self.graph.types[node.result if expands else name].shape
+
+    @cached_property
+    def scores(self) -> dict[str, str]:
+        """The int8 values that only softmax reads; for each, the mask that was added to it, or "".
+
+        Elements of the mask are 0, or so low that their powers are 0.
+        """
+        masks = dict[str, str]()
+        for node in self.graph.nodes:
+            name, *_ = node.inputs
+            if node.op != "Softmax" or node.result not in self.others:
+                continue
+            if all(each.op == "Softmax" and each.result in self.others for each in self.readers(name)):
+                maker = self.makers.get(name)
+                summed = maker is not None and maker.op == "Add" and maker.result in self.others
+                given = [each for each in maker.inputs if each in self.given] if maker and summed else []
+                masks[name] = given[0] if len(given) == 1 else ""
+        return masks
 
     @cached_property
     def narrow(self) -> tuple[str, ...]:
@@ -221,10 +273,44 @@ class Roles:
         if node.result in self.biases or node.result in self.scales:
             return False
         constant = [name in self.graph.constants for name in node.inputs]
+        if node.op in ROWS:
+            return self.normalises and self._normalises_last(node)
+        if node.op == "Concat":
+            return not all(constant)
+        if node.op in PAIRS and self._expands(node):
+            return True
         if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
             return False
         shapes = FORMS[node.op].inside[0] if node.op in PAIRS else None
         return shapes is None or not shapes.violation(Site(self.conversions, node))
+
+    def _normalises_last(self, node: Node) -> bool:
+        """Whether an operator of rows normalises the last axis, with constant parameters."""
+        rank = len(self.graph.types[node.result].shape)
+        constant = all(name in self.graph.constants for name in filter(None, node.inputs[1:]))
+        return constant and len(node.outputs) == 1 and node.integer("axis") % rank == rank - 1
+
+    def _expands(self, node: Node) -> bool:
+        """Whether an operand of a sum or a product has the result's shape, and the other operand is given and
+        can be expanded to it: to more rows, with the same columns."""
+        types, result = self.graph.types, self.graph.types[node.result].shape
+        given = [name for name in node.inputs if name in self.given]
+        others = [name for name in node.inputs if name not in self.given]
+        if len(given) != 1 or len(others) != 1 or types[others[0]].shape != result:
+            return False
+        shape, constant = types[given[0]].shape, self.graph.constants.get(given[0])
+        if constant is not None and not constant.max(initial=-np.inf) < np.inf:
+            return False
+        return len(result) > 1 and shape[-1:] == result[-1:] and min(result) > 0 and types[given[0]].size > 1
+
+    def _given(self) -> frozenset[str]:
+        """Return the constants, and the values that are computed from inputs without a product."""
+        given = {*self.graph.constants, *self.graph.inputs} - {*self.graph.states}
+        for node in self.graph.nodes:
+            multiplies = node.result in self.products or node.result in self.pairs
+            if not multiplies and all(name in given for name in node.inputs if name):
+                given.update(node.outputs)
+        return frozenset(given)
 
     def is_bound(self, node: Node) -> bool:
         """Whether a node is a Relu or Clip that can be fused into the producer of its input."""
@@ -269,7 +355,7 @@ class Roles:
         """Whether quantising a node of `others` avoids a conversion to float."""
         if node.result in self.roots:
             return False
-        inputs = any(self._is_narrow(name) for name in node.inputs)
+        inputs = node.op in ROWS or any(self._is_narrow(name) for name in node.inputs)
         last = self.fused_chain(node)[-1].result
         return inputs and (node.op in CARRYING or last in self.wanted)
 

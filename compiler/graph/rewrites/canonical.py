@@ -5,6 +5,7 @@
 | `split_sum` | `Sum(a, b, c)` -> `Add(Add(a, b), c)` |
 | `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)`; a scalar index: `Reshape(Slice(x))` |
 | `gather_to_shuffle` | `Gather(x, indices of a channel shuffle)` -> `Reshape(Transpose(Reshape(x)))` |
+| `choice_to_sum` | `Softmax(Where(mask, scores, low))` -> `Softmax(scores + Where(mask, 0, low))` |
 | `fold_pad` | `Conv(Pad(x))` -> `Conv(x)` with wider pads; also `AveragePool` and `MaxPool` |
 | `reduction_to_pool` | spatial `ReduceMean` -> `(Global)AveragePool`; `ReduceMax` -> `MaxPool` |
 """
@@ -286,6 +287,51 @@ def _window(op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> Mapping[s
     }
 
 
+# Masks
+
+
+LOW = -1e4
+"""A score that is lower than all others by this much has the power 0."""
+LOWEST = -1e30
+"""Sums with this are this: a row of which every element is masked stays a row of equal numbers."""
+
+
+def _choice_to_sum(at: Rewriter, node: Node) -> None:
+    """A Where that excludes scores from a softmax becomes a sum of the scores and a mask."""
+    mask, *choices = node.inputs
+    softmax = at.only_reader(node.result, "Softmax")
+    places = [place for place, name in enumerate(choices) if _excludes(at, name)]
+    if softmax is None or len(places) != 1 or softmax.integer("axis") % len(at.types[node.result].shape) == 0:
+        return
+    (place,), low = places, at.constants[choices[places[0]]]
+    scores = choices[1 - place]
+    if at.types[scores] != at.types[node.result] or scores in at.constants:
+        return
+    if low.max() > LOWEST and not _keeps_an_element(at, mask, place):
+        return
+    zero, parts = at.constant(f"{node.result}_zero", np.zeros((), np.float32)), list(choices)
+    parts[1 - place] = zero
+    shape = np.broadcast_shapes(at.types[mask].shape, low.shape)
+    added = at.value(f"{node.result}_mask", TensorType(shape, "float32"))
+    choice = replace(node, inputs=(mask, *parts), outputs=(added,))
+    at.replace(node, [choice, Node("Add", (scores, added), node.outputs, {}, node.name)])
+
+
+def _excludes(at: Rewriter, name: str) -> bool:
+    """Whether a value is a constant that excludes elements from a softmax."""
+    return name in at.constants and at.constants[name].size > 0 and bool(at.constants[name].max() <= LOW)
+
+
+def _keeps_an_element(at: Rewriter, mask: str, place: int) -> bool:
+    """Whether a constant mask keeps an element of every row.
+
+    Args:
+        place: which choice, 0 or 1, excludes elements.
+    """
+    kept = at.constants.get(mask)
+    return kept is not None and kept.ndim > 0 and bool((kept == (place == 1)).any(-1).all())
+
+
 SPLIT_SUMS = Rules("split_sums", (RewriteRule(("Sum",), _split_sum),))
 GATHERS_TO_MOVES = Rules(
     "gathers_to_moves",
@@ -293,3 +339,4 @@ GATHERS_TO_MOVES = Rules(
 )
 FOLD_PADS = Rules("fold_pads", (RewriteRule(WINDOWS, _fold_pad),))
 REDUCTIONS_TO_POOLS = Rules("reductions_to_pools", (RewriteRule(REDUCTIONS, _reduction_to_pool),))
+CHOICES_TO_SUMS = Rules("choices_to_sums", (RewriteRule(("Where",), _choice_to_sum),))

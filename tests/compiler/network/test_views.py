@@ -29,7 +29,9 @@ def turned(perm: tuple[int, ...]) -> Node:
 def layouts(shape: tuple[int, ...]) -> list[Layout]:
     """Return layouts of a tensor: with rows or images in batches, and as stacks."""
     stacks = [stack for stack in (1, 2, 3) if prod(shape[:-1]) % stack == 0]
-    return [Layout(shape, 2, 1), Layout(shape, 2, 2), *(Layout(shape, 2, 1, stack=stack) for stack in stacks)]
+    turns = [Layout(shape, 2, 1, stack=stack, interleaved=True) for stack in stacks]
+    divided = (Layout(shape, 2, 1, stack=stack) for stack in stacks)
+    return [Layout(shape, 2, 1), Layout(shape, 2, 2), *divided, *turns]
 
 
 @pytest.mark.parametrize("before", SHAPES, ids=str)
@@ -42,9 +44,11 @@ def test_the_bytes_of_a_view_are_those_of_its_input(before):
             views += 1
             assert (view.shape, view.block, view.batch) == (after, layout.block, layout.batch)
             assert view.pack(values.reshape(after)).tobytes() == layout.pack(values).tobytes()
-    assert views >= len(layouts(before))
+    assert views >= sum(not layout.interleaved for layout in layouts(before))
     if len(before) == IMAGE_RANK:
-        for layout, perm in product(layouts(before), (TO_LAST, TO_FIRST, (0, 1, 3, 2), (1, 0, 2, 3))):
+        for layout, perm in product(
+            layouts(before), (TO_LAST, TO_FIRST, (0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3))
+        ):
             after = values.transpose(perm)
             view = viewed(layout, turned(perm), after.shape)
             if view is not None:
@@ -126,6 +130,35 @@ def test_windows_and_packed_lines_are_no_images(layout):
 def test_a_transpose_makes_rows_of_pixels_or_pixels_of_rows(layout, perm, after, stack):
     view = viewed(layout, turned(perm), after)
     assert view == (None if stack is None else Layout(after, layout.block, layout.batch, stack=stack))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "interleaved"),
+    [
+        (Layout((1, 3, 8), **PLAIN), (1, 3, 2, 4), True),
+        (Layout((1, 3, 8), **PLAIN, stack=1), (1, 3, 2, 4), True),
+        (Layout((1, 3, 2, 4), **PLAIN, stack=2, interleaved=True), (1, 3, 8), False),
+        (Layout((1, 3, 6), **PLAIN), (1, 3, 2, 3), None),
+        (Layout((1, 3, 8), 4, 2), (1, 3, 2, 4), None),
+        (Layout((2, 3, 8), **PLAIN), (2, 3, 2, 4), None),
+        (Layout((1, 3, 2, 4), **PLAIN, stack=2, interleaved=True), (1, 6, 4), None),
+        (Layout((1, 3, 2, 4), **PLAIN, stack=2, interleaved=True), (3, 8), None),
+    ],
+    ids=str,
+)
+def test_heads_of_whole_blocks_are_views(before, after, interleaved):
+    view = viewed(before, RESHAPE, after)
+    stack = after[2] if interleaved else 0
+    expected = Layout(after, before.block, before.batch, stack=stack, interleaved=bool(interleaved))
+    assert view == (None if interleaved is None else expected)
+
+
+def test_a_transpose_of_rows_and_heads_is_a_view():
+    apart, together = Layout((1, 2, 3, 4), **PLAIN, stack=2), Layout((1, 3, 2, 4), 4, 1, None, 2, True)
+    assert viewed(together, turned((0, 2, 1, 3)), (1, 2, 3, 4)) == apart
+    assert viewed(apart, turned((0, 2, 1, 3)), (1, 3, 2, 4)) == together
+    other = Layout((1, 6, 2, 4), **PLAIN, stack=2)
+    assert viewed(other, turned((0, 2, 1, 3)), (1, 2, 6, 4)) is None
 
 
 def test_what_is_no_view_says_why():

@@ -9,6 +9,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.specification import Conv, from_values
 from vdla.explore.sweep.workloads import MOBILENET, RESNET18, conv_graph, workloads_of
+from vdla.hw.spec.target_files import load
 
 WIDTHS = (64, 128, 128, 256, 256, *(512,) * 6, 1024)
 STRIDES = (2, 1, 2, 1, 2, *(1,) * 5, 2, 1)
@@ -17,7 +18,9 @@ STRIDES = (2, 1, 2, 1, 2, *(1,) * 5, 2, 1)
 
 def workloads(tmp_path, *tables):
     """Return the workloads of a specification."""
-    return workloads_of(from_values({"parameters": {"batch": 1}, "workloads": list(tables)}), tmp_path)
+    return workloads_of(
+        from_values({"parameters": {"batch": 1}, "workloads": list(tables)}), tmp_path, load("default")
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,5 +40,7 @@ def random_array(rng: np.random.Generator, type_: TensorType) -> np.ndarray:
     """Return normally distributed floats, or integers of all values."""
     if type_.dtype == "float32":
         return rng.normal(scale=20, size=type_.shape).astype(np.float32)
+    if type_.dtype == "bool":
+        return rng.random(type_.shape) < 0.5
     limits = np.iinfo(type_.dtype)
     return rng.integers(limits.min, limits.max + 1, type_.shape).astype(type_.dtype)

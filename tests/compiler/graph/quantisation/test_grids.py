@@ -248,3 +248,37 @@ def test_negative_zero_points_of_factors_fit_a_byte():
         "y": -128,
     }
     assert grid_of(calibrations["s"], Criterion.EXTREMES).zero == -127
+
+
+SCORES = """\
+def f(x: float32[4, 4], m: float32[1, 4]):
+    w: float32[4, 4] = constant([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    q: float32[4, 4] = MatMul(x, w)
+    a: float32[4, 4] = Add(q, m)
+    p: float32[4, 4] = Softmax(a, axis=1)
+    y: float32[4, 4] = MatMul(p, w)
+    return y
+"""
+
+
+def calibrations_of_scores(masked: float) -> dict[str, Calibration]:
+    rng = np.random.default_rng(0)
+    roles, masks = Roles(parse_graph(SCORES), normalises=True), np.float32([[0, 0, 0, masked]])
+    given = [{"x": rng.normal(0, 2, (4, 4)).astype(np.float32), "m": masks} for _ in range(50)]
+    return calibrations_of(roles, observe(roles.graph, given, error_weights(roles)))
+
+
+@pytest.mark.parametrize("masked", [-100.0, -10000.0, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("criterion", Criterion)
+def test_powers_of_masked_scores_are_nothing(masked, criterion):
+    calibrations = calibrations_of_scores(masked)
+    sums, mask = grid_of(calibrations["a"], criterion), grid_of(calibrations["m"], criterion)
+    least = (-128 - sums.zero) * sums.scale
+    assert -13 < least < -np.log(4 * 2**8)
+    assert (127 - sums.zero) * sums.scale > 5
+    assert calibrations["a"].observed.greatest + (-128 - mask.zero) * mask.scale <= least
+    assert within_percentile(calibrations["a"], 50) == sums
+
+
+def test_scores_of_which_none_is_masked_have_a_range_like_others():
+    assert calibrations_of_scores(-3.0)["a"].bounds is None

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tests.compiler.graph.quantisation.graphs import attention, residual
+from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.graph.quantisation.grids import Grid
 from vdla.compiler.graph.quantisation.insert import with_grids
@@ -34,3 +35,27 @@ def test_attention_becomes_integer_operators_and_reads_heads_in_place():
         "DequantizeLinear",
     ]
     assert all(len(node.inputs) == 3 for node in graph.nodes if node.op == "Int8Products")  # no tables
+
+
+OPERANDS = """\
+def f(x: float32[1, 2, 4], g: float32[1, 1, 4]):
+    w: float32[4, 4] = constant([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 1, 4], [5, 0, 0, 1]])
+    c: float32[1, 4] = constant([[1, 2, 3, 4]])
+    m: float32[1, 2, 4] = MatMul(x, w)
+    a: float32[1, 2, 4] = Mul(m, g)
+    b: float32[1, 2, 4] = Add(a, c)
+    d: float32[1, 2, 4] = Add(b, c)
+    y: float32[1, 2, 4] = MatMul(d, w)
+    return y
+"""
+
+
+def test_given_operands_are_expanded_once():
+    roles = Roles(parse_graph(OPERANDS))
+    graph = with_grids(roles, dict.fromkeys(roles.leaders, Grid(np.float32(0.5), 1)))
+    (expand,) = [node for node in graph.nodes if node.op == "Expand"]
+    assert graph.types[expand.inputs[0]].dtype == graph.types[expand.result].dtype == "int8"
+    assert graph.types[expand.result].shape == (1, 2, 4)
+    wide = [array for array in graph.constants.values() if array.shape == (1, 2, 4)]
+    np.testing.assert_array_equal(wide, [np.broadcast_to(np.int8([3, 5, 7, 9]), (1, 2, 4))])
+    assert "Int8Mul" in [node.op for node in INTEGERS.run(graph).nodes]

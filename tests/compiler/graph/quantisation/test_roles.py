@@ -373,3 +373,100 @@ def test_a_state_and_the_output_that_it_takes_share_a_scale():
     assert leaders["h"] == leaders["n"]
     apart = Roles(replace(graph, states={})).leaders
     assert apart["h"] != apart["n"]
+
+
+MASKED = """\
+def f(x: float32[1, 2, 3, 4], m: float32[1, 1, 1, 3]):
+    t: float32[1, 2, 4, 3] = Transpose(x, perm=(0, 1, 3, 2))
+    w: float32[4] = constant([1, 1, 2, 2])
+    n: float32[1, 2, 3, 4] = LayerNormalization(x, w, axis=3, epsilon=1e-05)
+    s: float32[1, 2, 3, 3] = MatMul(n, t)
+    k: float32[1, 1, 1, 3] = Neg(m)
+    a: float32[1, 2, 3, 3] = Add(s, k)
+    p: float32[1, 2, 3, 3] = Softmax(a, axis=3)
+    y: float32[1, 2, 3, 4] = MatMul(p, n)
+    return y
+"""
+
+
+def test_rows_compute_with_integers_where_the_accelerator_normalises_them():
+    graph = parse_graph(MASKED)
+    roles = Roles(graph, normalises=True)
+    assert roles.others == {"n", "a", "p"}
+    assert roles.scores == {"a": "k"}
+    assert roles.shape_of_operand(roles.makers["a"], "k") == (1, 2, 3, 3)
+    assert roles.shape_of_operand(roles.makers["a"], "s") == (1, 2, 3, 3)
+    assert Roles(graph).others == set()
+    assert roles.changed(in_float={"p"}).others == {"n"}
+    assert roles.changed(in_float={"p"}).normalises
+
+
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        ("n: float32[1, 2, 3, 4] = LayerNormalization(x, w, axis=3", "another axis"),
+        ("w: float32[4] = constant([1, 1, 2, 2])", "parameters that are not constant"),
+    ],
+)
+def test_other_normalisations_stay_in_float(what, instead):
+    text = {
+        "another axis": MASKED.replace("axis=3, epsilon", "axis=2, epsilon").replace(
+            "w: float32[4] = constant([1, 1, 2, 2])",
+            "w: float32[3, 4] = constant([[1, 1, 2, 2], [1, 1, 2, 2], [1, 1, 2, 2]])",
+        ),
+        "parameters that are not constant": MASKED.replace(
+            "m: float32[1, 1, 1, 3])", "m: float32[1, 1, 1, 3], w: float32[4])"
+        ).replace("    w: float32[4] = constant([1, 1, 2, 2])\n", ""),
+    }[instead]
+    assert what in MASKED
+    assert "n" not in Roles(parse_graph(text), normalises=True).others
+
+
+SUMS = """\
+def f(x: float32[2, 2, 4], g: float32[OPERAND]):
+    w: float32[4, 4] = constant([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 1, 4], [5, 0, 0, 1]])
+    m: float32[2, 2, 4] = MatMul(x, w)
+    a: float32[2, 2, 4] = Mul(m, g)
+    y: float32[2, 2, 4] = MatMul(a, w)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("operand", "expands"),
+    [
+        ("2, 4", True),
+        ("1, 2, 4", True),
+        ("1, 1, 4", True),
+        ("4", True),
+        ("2, 1, 4", True),
+        ("2, 2, 1", False),
+        ("1", False),
+    ],
+)
+def test_given_operands_with_the_columns_of_the_result_are_expanded(operand, expands):
+    roles = Roles(parse_graph(SUMS.replace("OPERAND", operand)))
+    assert ("a" in roles.others) is expands
+    if expands:
+        assert roles.shape_of_operand(roles.makers["a"], "g") == (2, 2, 4)
+
+
+def test_what_a_product_computes_is_not_given():
+    text = SUMS.replace("OPERAND", "1, 4").replace("Mul(m, g)", "Mul(m, h)")
+    text = text.replace("    m: ", "    h: float32[1, 4] = MatMul(g, w)\n    m: ")
+    roles = Roles(parse_graph(text))
+    assert not {"h", "m", "a", "y"} & roles.given
+    assert {"x", "g", "w"} <= roles.given
+    assert "a" not in roles.others
+
+
+@pytest.mark.parametrize(
+    ("numbers", "joins"), [("[[1, 2, 3, 4]]", True), ("[[1, 2, 3, float('inf')]]", False)]
+)
+def test_constants_are_operands(numbers, joins):
+    text = SUMS.replace("g: float32[OPERAND]", "z: float32[1]").replace(
+        "    m: ", f"    g: float32[1, 4] = constant({numbers})\n    m: "
+    )
+    roles = Roles(parse_graph(text))
+    assert ("a" in roles.others) is joins
+    assert ("g" in roles.narrow) is joins
