@@ -4,13 +4,18 @@ samples.
 Candidates are compared by their outputs, within a budget of work (`judge.WORK`). A network too large for that
 budget takes the first candidate: grids of least squared error. The chosen candidate is always judged. Layers
 then stay in float until every output reaches the requested signal-to-noise ratio.
+
+Sums that only normalisations and sums read are a choice: their error is part of all later sums. They are
+int8 together with the normalisations, unless the network with both in float has far less error. Without a
+requested ratio they always are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.integer_forms.normalisation import NORMALISATIONS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.quantisation.corrections import with_corrected_biases, with_equalised_channels
 from vdla.compiler.graph.quantisation.few_bits import few_bit_weights
@@ -41,6 +46,7 @@ from vdla.runtime.module.plan import LOST_DB, Fidelity
 EQUALISING_SAMPLES = 2
 IMPROVED = 0.98  # a later candidate must lower the error to less than this share
 COMPARED = 4  # graphs judged on all samples, about: the hopeful candidates, and corrected biases
+WORTH_OF_ROWS = 0.8  # normalisations in float must lower the error to less than this share
 PROMISING = 4  # candidates within this multiple of the least error on the first sample are judged on all
 
 PLAIN = Options()
@@ -54,14 +60,16 @@ class Quantised(Candidate):
 
     Attributes:
         fidelity: the signal-to-noise ratios of its outputs on samples.
+        rows: results of the normalisations that stay in float for accuracy.
     """
 
     fidelity: Fidelity
+    rows: frozenset[str]
 
     @property
     def in_float(self) -> tuple[str, ...]:
         """The layers that were kept in float, by name."""
-        return _names(self.roles)
+        return _names(self.roles.graph, self.roles.in_float)
 
 
 def quantise(
@@ -93,12 +101,34 @@ def quantise(
         costly = costly_layers(candidate, samples, options.float_share)
         if costly:
             candidate, judge = _choose(graph, samples, options, in_float | costly, progress)
-    return _repaired(candidate, judge, options, progress)
+    chosen = candidate.roles.in_float
+    rows = _rows_by_choice(candidate.roles)
+    if options.target_db is not None and rows:
+        progress("quantise: normalisations in float")
+        other, its_judge = _choose(graph, samples, options, chosen | rows, progress)
+        if other.assessment.error < WORTH_OF_ROWS * candidate.assessment.error:
+            candidate, judge = other, its_judge
+    return _repaired(candidate, judge, options, chosen, progress)
 
 
-def _repaired(candidate: Candidate, judge: Judge, options: Options, progress: Progress) -> Quantised:
-    """Return a candidate with enough layers in float to reach the target, and its fidelity."""
-    before, chosen = candidate.assessment, _names(candidate.roles)
+def _rows_by_choice(roles: Roles) -> frozenset[str]:
+    """Return the results of the normalisations whose input is int8 for normalisations alone."""
+    every = frozenset(
+        node.result for node in roles.graph.nodes if node.op in NORMALISATIONS and node.result in roles.others
+    )
+    without = Roles(roles.graph, roles.in_float | every, roles.weights)
+    return frozenset(name for name in every if roles.makers[name].inputs[0] not in without.narrow)
+
+
+def _repaired(
+    candidate: Candidate, judge: Judge, options: Options, chosen: frozenset[str], progress: Progress
+) -> Quantised:
+    """Return a candidate with enough layers in float to reach the target, and its fidelity.
+
+    Args:
+        chosen: results of the operators in float, other than normalisations for accuracy.
+    """
+    before, rows = candidate.assessment, candidate.roles.in_float - chosen
     repair = None if options.target_db is None else repaired(candidate, judge, options.target_db, progress)
     if repair is not None:
         candidate = repair.candidate
@@ -108,16 +138,18 @@ def _repaired(candidate: Candidate, judge: Judge, options: Options, progress: Pr
         after.outputs,
         options.target_db,
         repair.kept if repair is not None else (),
-        chosen,
+        _names(candidate.roles.graph, chosen),
         min((output.decibels for output in before.outputs if output.decibels is not None), default=None),
         () if after.reaches(LOST_DB) else costly_names(candidate, judge),
     )
-    return Quantised(candidate.graph, candidate.roles, candidate.grids, candidate.criterion, after, fidelity)
+    return Quantised(
+        candidate.graph, candidate.roles, candidate.grids, candidate.criterion, after, fidelity, rows
+    )
 
 
-def _names(roles: Roles) -> tuple[str, ...]:
-    """Return the names of the layers that stay in float."""
-    return tuple(dict.fromkeys(node.layer for node in roles.graph.nodes if node.result in roles.in_float))
+def _names(graph: Graph, results: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the layers that compute `results`."""
+    return tuple(dict.fromkeys(node.layer for node in graph.nodes if node.result in results))
 
 
 def _choose(

@@ -193,7 +193,7 @@ def integers_of(
         )
     quantised = quantise(simple, list(samples), options, progress)
     in_float = (*quantised.in_float, *quantised.roles.in_float)
-    cures = cures_here(in_float, quantised.fidelity.kept)
+    cures = cures_here(in_float, (*quantised.fidelity.kept, *quantised.rows))
     return Lowered(integer_passes(cures).run(quantised.graph, trace), quantised)
 
 

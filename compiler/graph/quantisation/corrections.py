@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.integer_forms.normalisation import NORMALISATIONS
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.roles import Roles
@@ -29,7 +30,6 @@ from vdla.compiler.graph.rewrite import GraphBuilder
 SHARES = (0.25, 0.5, 0.75, 1.0)  # exponents: the share of the channel differences moved into the weights
 WORTH = 0.8  # equalisation must lower the error to less than this share
 LARGEST_FACTOR = 1024.0
-NORMS = ("LayerNormalization",)
 LEAST_SAMPLES = 2  # of bias correction
 
 
@@ -109,7 +109,7 @@ def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
     rescaled."""
     graph, chain = roles.graph, roles.fused_chain(node) if node.result in roles.products else (node,)
     name, bounds = chain[-1].result, [each for each in chain[1:] if each.result not in roles.biases]
-    norm = node.op in NORMS and node.integer("axis") in (-1, len(graph.types[name].shape) - 1)
+    norm = node.op in NORMALISATIONS and node.integer("axis") in (-1, len(graph.types[name].shape) - 1)
     fixed = all(part in graph.constants for part in node.inputs[1:] if part)
     if not (norm or node.result in roles.products) or not fixed or any(b.op != "Relu" for b in bounds):
         return None
@@ -234,7 +234,7 @@ def _with_scaled_channels(graph: Graph, tensors: Iterable[tuple[ScalableTensor, 
 def _divided_constants(graph: Graph, tensor: ScalableTensor) -> Iterable[tuple[Node, int, int]]:
     """Return the constants to divide, each as its node, its input position and the axis of the channels."""
     source = tensor.source
-    if source.op in NORMS:
+    if source.op in NORMALISATIONS:
         return [(source, place, -1) for place, name in enumerate(source.inputs) if place and name]
     constants = [(source, 1, outputs_axis(source))]
     if len(source.inputs) > 2 and source.inputs[2]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from vdla.compiler.graph.affine import factor_of
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
+from vdla.compiler.graph.integer_forms.normalisation import NORMALISATIONS
 from vdla.compiler.graph.integer_forms.rules import MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
@@ -33,7 +34,7 @@ PAIRS = ("Add", "Mul")
 POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
 VIEWS = (*(op for op in MOVES if op != "Concat"), "Gather")  # of one tensor
 SAME_SCALE = ("MaxPool", *VIEWS)
-JOINING = (*PAIRS, *BOUNDS, "Concat")  # quantised only between integer operators
+JOINING = (*PAIRS, *BOUNDS, *NORMALISATIONS, "Concat")  # quantised only between integer operators
 CARRYING = (*POOLS, *VIEWS)  # quantised after an integer operator
 
 
@@ -221,10 +222,18 @@ class Roles:
         if node.result in self.biases or node.result in self.scales:
             return False
         constant = [name in self.graph.constants for name in node.inputs]
+        if node.op in NORMALISATIONS:
+            return not constant[0] and self._normalises_rows(node)
         if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
             return False
         shapes = FORMS[node.op].inside[0] if node.op in PAIRS else None
         return shapes is None or not shapes.violation(Site(self.conversions, node))
+
+    def _normalises_rows(self, node: Node) -> bool:
+        """Whether a normalisation is of the last axis, by constants, and has a single result."""
+        rank = len(self.graph.types[node.result].shape)
+        known = all(name in self.graph.constants for name in node.inputs[1:] if name)
+        return known and len(node.outputs) == 1 and node.integer("axis") % rank == rank - 1
 
     def is_bound(self, node: Node) -> bool:
         """Whether a node is a Relu or Clip that can be fused into the producer of its input."""
