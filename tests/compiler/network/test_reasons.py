@@ -13,7 +13,7 @@ from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.to_integers import INTEGER, ToIntegers, is_float
+from vdla.compiler.graph.passes.to_integers import ToIntegers, is_float
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.lower.tables import OPERATORS, RULES
