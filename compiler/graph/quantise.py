@@ -6,8 +6,8 @@ budget takes the first candidate: grids of least squared error. The chosen candi
 then stay in float until every output reaches the requested signal-to-noise ratio.
 
 Sums that only normalisations and sums read are a choice: their error is part of all later sums. They are
-int8 together with the normalisations, unless the network with both in float has far less error. Without a
-requested ratio they always are.
+int8 together with the normalisations. If a ratio is requested and the outputs do not reach `GOOD_DB`, the
+network with both in float is tried, and chosen if it has far less error.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,9 +43,9 @@ from vdla.compiler.graph.quantisation.sensitivity import (
 from vdla.hw.spec.vocabulary import LEAST_WEIGHT_BITS
 from vdla.runtime.module.plan import LOST_DB, Fidelity
 
-EQUALISING_SAMPLES = 2
 IMPROVED = 0.98  # a later candidate must lower the error to less than this share
 COMPARED = 4  # graphs judged on all samples, about: the hopeful candidates, and corrected biases
+GOOD_DB = 30.0  # of outputs for which no normalisation needs to stay in float
 WORTH_OF_ROWS = 0.8  # normalisations in float must lower the error to less than this share
 PROMISING = 4  # candidates within this multiple of the least error on the first sample are judged on all
 
@@ -103,7 +103,7 @@ def quantise(
             candidate, judge = _choose(graph, samples, options, in_float | costly, progress)
     chosen = candidate.roles.in_float
     rows = _rows_by_choice(candidate.roles)
-    if options.target_db is not None and rows:
+    if rows and options.target_db is not None and not candidate.assessment.reaches(GOOD_DB):
         progress("quantise: normalisations in float")
         other, its_judge = _choose(graph, samples, options, chosen | rows, progress)
         if other.assessment.error < WORTH_OF_ROWS * candidate.assessment.error:
@@ -157,7 +157,7 @@ def _choose(
 ) -> tuple[Candidate, Judge]:
     """Return the best candidate, and its judge."""
     progress(f"quantise: ranges on {len(samples)} samples")
-    roles = Roles(with_equalised_channels(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
+    roles = Roles(with_equalised_channels(Roles(graph, in_float), samples), in_float)
     if options.weight_bits < WEIGHT_BITS:
         progress(f"quantise: weights of {options.weight_bits} bits")
         weights = few_bit_weights(roles, samples, options.weight_bits)

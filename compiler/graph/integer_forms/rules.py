@@ -276,7 +276,7 @@ ROW_RULES: Mapping[str, tuple[Rule[Site], ...]] = {
         Rule(
             "an input of zero point 0",
             _zero_point,
-            "quantise its input symmetrically: it subtracts no mean that the zero point could be part of",
+            "quantise its input symmetrically, as it subtracts no mean",
         ),
     ),
 }

@@ -15,6 +15,7 @@ sections 4.1 and 4.2; Xiao et al., SmoothQuant, ICML 2023, section 4.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ SHARES = (0.25, 0.5, 0.75, 1.0)  # exponents: the share of the channel differenc
 WORTH = 0.8  # equalisation must lower the error to less than this share
 LARGEST_FACTOR = 1024.0
 LEAST_SAMPLES = 2  # of bias correction
+EQUALISING_SAMPLES = 2  # that channels are measured on, or more
+EQUALISING_ROWS = 32  # of a normalisation, on all these samples
 
 
 # Channel equalisation
@@ -80,11 +83,11 @@ class Sizes:
         self.positive = self.positive and not array.min() < 0
 
 
-def with_equalised_channels(roles: Roles, samples: Iterable[Mapping[str, np.ndarray]]) -> Graph:
+def with_equalised_channels(roles: Roles, samples: Sequence[Mapping[str, np.ndarray]]) -> Graph:
     """Return an equivalent float graph whose channels are equalised where that lowers the quantisation error.
 
     Args:
-        samples: a few inputs, to measure channels on.
+        samples: inputs; channels are measured on the first few.
     """
     tensors = {
         tensor.name: tensor
@@ -99,9 +102,20 @@ def with_equalised_channels(roles: Roles, samples: Iterable[Mapping[str, np.ndar
         for name in results.keys() & tensors.keys():
             sizes[name].add(results[name], tensors[name].axis)
 
-    for sample in samples:
+    for sample in samples[: _enough_samples(roles.graph, tensors.values())]:
         interpret(roles.graph, sample, watch)
     return _with_scaled_channels(roles.graph, [(tensor, sizes[tensor.name]) for tensor in tensors.values()])
+
+
+def _enough_samples(graph: Graph, tensors: Iterable[ScalableTensor]) -> int:
+    """Return the number of samples on which each normalisation has enough rows: a step of a language model
+    has a single row."""
+    count = EQUALISING_SAMPLES
+    for tensor in tensors:
+        if tensor.source.op in NORMALISATIONS:
+            shape = graph.types[tensor.name].shape
+            count = max(count, -(-EQUALISING_ROWS * shape[tensor.axis] // prod(shape)))
+    return count
 
 
 def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
