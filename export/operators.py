@@ -230,13 +230,24 @@ def _softmax_by_table(call: Call, function: str, *parameters: Operand | int) -> 
 def _layer_normalization(call: Call) -> Lines:
     call.require_types("float32")
     call.require(len(call.outputs) == 1, "its means or deviations are used")
-    inner = prod(call.x.type.shape[call.axis() :])
-    weights, bias = call.operand(1), _vector(call, 2, inner)
-    call.require(weights.count == inner, f"its scale is {weights.type}, not of {inner} elements")
-    rows = call.x.count // inner, inner
+    rows, weights = _rows_of(call), call.operand(1)
+    bias = _vector(call, 2, weights.count)
     return [
         _statement("vdla_layer_normalization", call.out, call.x, *rows, weights, bias, _real(call, "epsilon"))
     ]
+
+
+def _rms_normalization(call: Call) -> Lines:
+    call.require_types("float32")
+    rows, epsilon = _rows_of(call), _real(call, "epsilon")
+    return [_statement("vdla_rms_normalization", call.out, call.x, *rows, call.operand(1), epsilon)]
+
+
+def _rows_of(call: Call) -> tuple[int, int]:
+    """Return how many rows a normalisation has, and the elements of a row; each has a scale."""
+    inner, weights = prod(call.x.type.shape[call.axis() :]), call.operand(1)
+    call.require(weights.count == inner, f"its scale is {weights.type}, not of {inner} elements")
+    return call.x.count // inner, inner
 
 
 def _int8_layer_normalization(call: Call) -> Lines:
@@ -444,6 +455,7 @@ FORMS: Mapping[str, Form] = {
     "Int8Softmax": _int8_softmax,
     "LayerNormalization": _layer_normalization,
     "QuantizeLinear": _scaled("quantize", "float32", ""),
+    "RMSNormalization": _rms_normalization,
     "Relu": _relu,
     "Slice": _slice,
     "Softmax": _softmax,
@@ -453,7 +465,7 @@ FORMS: Mapping[str, Form] = {
 }
 """The C form of each operator; operators of `VIEWS` need none."""
 
-ULP: Mapping[str, int] = {"Conv": 64, "LayerNormalization": 16, "Softmax": 8}
+ULP: Mapping[str, int] = {"Conv": 64, "LayerNormalization": 16, "RMSNormalization": 8, "Softmax": 8}
 """Operators whose floats may differ from the kit's, by so many units in the last place."""
 
 OF_THE_GREATEST = ("Conv", "LayerNormalization")

@@ -3,7 +3,8 @@ samples.
 
 Candidates are compared by their outputs, within a budget of work (`judge.WORK`). A network too large for that
 budget takes the first candidate: grids of least squared error. The chosen candidate is always judged. Layers
-then stay in float until every output reaches the requested signal-to-noise ratio.
+then stay in float until every output reaches the requested signal-to-noise ratio: normalisations first, with
+the sums before them, whose errors are part of all later sums.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.integer_forms.normalisation import NORMALISATIONS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.quantisation.corrections import with_corrected_biases, with_equalised_channels
 from vdla.compiler.graph.quantisation.few_bits import few_bit_weights
@@ -24,7 +26,7 @@ from vdla.compiler.graph.quantisation.grids import (
     within_percentile,
 )
 from vdla.compiler.graph.quantisation.insert import with_grids
-from vdla.compiler.graph.quantisation.judge import Judge
+from vdla.compiler.graph.quantisation.judge import Assessment, Judge
 from vdla.compiler.graph.quantisation.observe import observe
 from vdla.compiler.graph.quantisation.options import WEIGHT_BITS, Options
 from vdla.compiler.graph.quantisation.roles import Roles
@@ -38,7 +40,6 @@ from vdla.compiler.graph.quantisation.sensitivity import (
 from vdla.hw.spec.vocabulary import LEAST_WEIGHT_BITS
 from vdla.runtime.module.plan import LOST_DB, Fidelity
 
-EQUALISING_SAMPLES = 2
 IMPROVED = 0.98  # a later candidate must lower the error to less than this share
 COMPARED = 4  # graphs judged on all samples, about: the hopeful candidates, and corrected biases
 PROMISING = 4  # candidates within this multiple of the least error on the first sample are judged on all
@@ -61,7 +62,7 @@ class Quantised(Candidate):
     @property
     def in_float(self) -> tuple[str, ...]:
         """The layers that were kept in float, by name."""
-        return _names(self.roles)
+        return _names(self.roles.graph, self.roles.in_float)
 
 
 def quantise(
@@ -93,12 +94,39 @@ def quantise(
         costly = costly_layers(candidate, samples, options.float_share)
         if costly:
             candidate, judge = _choose(graph, samples, options, in_float | costly, progress)
-    return _repaired(candidate, judge, options, progress)
+    before, chosen = candidate.assessment, candidate.roles.in_float
+    normal = _normalisations(candidate.roles)
+    if normal and options.target_db is not None and not before.reaches(options.target_db):
+        progress("quantise: normalisations in float")
+        other, its_judge = _choose(graph, samples, options, chosen | normal, progress)
+        if other.assessment.error < before.error:
+            candidate, judge = other, its_judge
+    return _repaired(candidate, judge, options, before, chosen, progress)
 
 
-def _repaired(candidate: Candidate, judge: Judge, options: Options, progress: Progress) -> Quantised:
-    """Return a candidate with enough layers in float to reach the target, and its fidelity."""
-    before, chosen = candidate.assessment, _names(candidate.roles)
+def _normalisations(roles: Roles) -> frozenset[str]:
+    """Return the results of the normalisations that compute with integers. With these in float, the sums
+    before them are in float, too."""
+    return frozenset(
+        node.result for node in roles.graph.nodes if node.op in NORMALISATIONS and node.result in roles.others
+    )
+
+
+def _repaired(
+    candidate: Candidate,
+    judge: Judge,
+    options: Options,
+    before: Assessment,
+    chosen: frozenset[str],
+    progress: Progress,
+) -> Quantised:
+    """Return a candidate with enough layers in float to reach the target, and its fidelity.
+
+    Args:
+        before: of the network without layers in float for accuracy.
+        chosen: results of the layers that stay in float for other reasons.
+    """
+    rows, graph = candidate.roles.in_float - chosen, candidate.roles.graph
     repair = None if options.target_db is None else repaired(candidate, judge, options.target_db, progress)
     if repair is not None:
         candidate = repair.candidate
@@ -107,17 +135,17 @@ def _repaired(candidate: Candidate, judge: Judge, options: Options, progress: Pr
         after.samples,
         after.outputs,
         options.target_db,
-        repair.kept if repair is not None else (),
-        chosen,
+        (*_names(graph, rows), *(repair.kept if repair is not None else ())),
+        _names(graph, chosen),
         min((output.decibels for output in before.outputs if output.decibels is not None), default=None),
         () if after.reaches(LOST_DB) else costly_names(candidate, judge),
     )
     return Quantised(candidate.graph, candidate.roles, candidate.grids, candidate.criterion, after, fidelity)
 
 
-def _names(roles: Roles) -> tuple[str, ...]:
-    """Return the names of the layers that stay in float."""
-    return tuple(dict.fromkeys(node.layer for node in roles.graph.nodes if node.result in roles.in_float))
+def _names(graph: Graph, results: frozenset[str]) -> tuple[str, ...]:
+    """Return the names of the layers that compute `results`."""
+    return tuple(dict.fromkeys(node.layer for node in graph.nodes if node.result in results))
 
 
 def _choose(
@@ -126,7 +154,7 @@ def _choose(
     """Return the best candidate, and its judge."""
     progress(f"quantise: ranges on {len(samples)} samples")
     roles = Roles(graph, in_float, normalises=options.normalises)
-    roles = roles.changed(graph=with_equalised_channels(roles, samples[:EQUALISING_SAMPLES]))
+    roles = roles.changed(graph=with_equalised_channels(roles, samples))
     if options.weight_bits < WEIGHT_BITS:
         progress(f"quantise: weights of {options.weight_bits} bits")
         weights = few_bit_weights(roles, samples, options.weight_bits)

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass
 
 from vdla.compiler.graph.integer_forms import prerequisites
 from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
-from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS
+from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, FUNCTION_RULES, MOVES, RATIOS, ROW_RULES
 from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import FOREIGN as OF_DOMAINS
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.cleanup import ALWAYS
-from vdla.compiler.graph.passes.to_integers import INTEGER
 from vdla.compiler.graph.rewrites.channel_scales import CHANNEL_CONSTANT, CONVERTED
 from vdla.compiler.graph.rewrites.conversions import SLOPES
 from vdla.compiler.lower.tables import OPERATORS, RULES
@@ -97,8 +96,9 @@ def _where(op: str) -> tuple[str, str]:
         listed = [conditions(rule for rule in RULES[kind] if rule not in COMMON) or ALONE for kind in kinds]
         return ACCELERATOR, "; or ".join((*listed, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
     if op in OF_ROWS:
-        kind = OPERATORS[f"{INTEGER}{op}"]
-        return ACCELERATOR, f"{BETWEEN}; {conditions((*kind.configuration, *kind.rules))}"
+        kind = OPERATORS[OF_ROWS[op]]
+        more = [rule for rule in ROW_RULES[op] if rule not in FUNCTION_RULES]
+        return ACCELERATOR, f"{BETWEEN}; {conditions((*more, *kind.configuration, *kind.rules))}"
     if op in elementwise.OPERATORS:
         return ACCELERATOR, "; or ".join((TABULATED, *((SLOPES,) if op == "PRelu" else ())))
     return HOST, ""

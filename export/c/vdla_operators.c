@@ -149,16 +149,23 @@ void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, co
     }
 }
 
-static void normalised_row(float *out, const float *x, size_t count, const float *weights, const float *bias,
-                           float epsilon)
+static float mean_of_row(const float *x, size_t count)
 {
-    double total = 0, squares = 0;
-    float mean, inverse;
+    double total = 0;
     size_t index;
 
     for (index = 0; index < count; index++)
         total += (double)x[index];
-    mean = (float)(total / (double)count);
+    return (float)(total / (double)count);
+}
+
+static void normalised_row(float *out, const float *x, size_t count, float mean, const float *weights,
+                           const float *bias, float epsilon)
+{
+    double squares = 0;
+    float inverse;
+    size_t index;
+
     for (index = 0; index < count; index++)
         squares += (double)(x[index] - mean) * (double)(x[index] - mean);
     inverse = 1 / sqrtf((float)(squares / (double)count) + epsilon);
@@ -175,7 +182,17 @@ void vdla_layer_normalization(float *out, const float *x, size_t outer, size_t i
     size_t row;
 
     for (row = 0; row < outer; row++)
-        normalised_row(out + row * inner, x + row * inner, inner, weights, bias, epsilon);
+        normalised_row(out + row * inner, x + row * inner, inner, mean_of_row(x + row * inner, inner), weights,
+                       bias, epsilon);
+}
+
+void vdla_rms_normalization(float *out, const float *x, size_t outer, size_t inner, const float *weights,
+                            float epsilon)
+{
+    size_t row;
+
+    for (row = 0; row < outer; row++)
+        normalised_row(out + row * inner, x + row * inner, inner, 0, weights, NULL, epsilon);
 }
 
 void vdla_int8_layer_normalization(int8_t *out, const int8_t *x, size_t outer, size_t inner,

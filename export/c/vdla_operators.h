@@ -41,7 +41,11 @@ void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, co
 void vdla_layer_normalization(float *out, const float *x, size_t outer, size_t inner, const float *weights,
                               const float *bias, float epsilon);
 
-/* The same from int8 to int8, in integers; see vdla_normalised_row. */
+/* out = x / sqrt(mean of x^2 + epsilon) weights over `inner`. */
+void vdla_rms_normalization(float *out, const float *x, size_t outer, size_t inner, const float *weights,
+                            float epsilon);
+
+/* Both from int8 to int8, in integers; see vdla_normalised_row. */
 void vdla_int8_layer_normalization(int8_t *out, const int8_t *x, size_t outer, size_t inner,
                                    const int16_t *factors, const int32_t *addends, uint32_t epsilon,
                                    int centred);

@@ -1,7 +1,7 @@
 """Normalisation, and softmax, which makes a distribution, of floats; softmax of int8 as floats.
 
 Source: ONNX operator specification, BatchNormalization, InstanceNormalization, LayerNormalization, LRN,
-Softmax, LogSoftmax.
+RMSNormalization, Softmax, LogSoftmax.
 """
 
 import numpy as np
@@ -41,6 +41,14 @@ def layer_normalization(
     inverse = 1 / np.sqrt(np.square(x - mean).mean(axes, keepdims=True) + x.dtype.type(epsilon))
     out = (x - mean) * inverse * scale
     return out if b is None else out + b, mean, inverse
+
+
+def rms_normalization(x: np.ndarray, scale: np.ndarray, *, axis: int, epsilon: float) -> np.ndarray:
+    """Divide x by the root of the mean of its squares over the dimensions from `axis` on, times `scale`."""
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    squares = np.square(x).mean(axes, keepdims=True)
+    normal: np.ndarray = x * (1 / np.sqrt(squares + x.dtype.type(epsilon))) * scale
+    return normal
 
 
 def lrn(x: np.ndarray, *, alpha: float, beta: float, bias: float, size: int) -> np.ndarray:
@@ -102,5 +110,6 @@ OPERATORS = {
     "LRN": lrn,
     "LayerNormalization": layer_normalization,
     "LogSoftmax": log_softmax,
+    "RMSNormalization": rms_normalization,
     "Softmax": softmax,
 }

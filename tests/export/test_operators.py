@@ -98,6 +98,16 @@ CASES: dict[str, tuple[str, tuple[np.ndarray | None, ...], dict[str, object]]] =
         (FLOATS, vector(1, 2, 3, 4)),
         {"axis": -1, "epsilon": 1e-5},
     ),
+    "normalisation by the root mean square": (
+        "RMSNormalization",
+        (ROWS, NORMS[0]),
+        {"axis": 1, "epsilon": 1e-5},
+    ),
+    "normalisation of rows and columns": (
+        "RMSNormalization",
+        (FLOATS, FLOATS[0] / 8),
+        {"axis": -2, "epsilon": 0.5},
+    ),
     **{
         f"int8 layer normalisation of {title}": (
             "Int8LayerNormalization",

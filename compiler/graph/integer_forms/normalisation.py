@@ -1,4 +1,4 @@
-"""Parameters of softmax and layer normalisation in integers, and the rows for which they are exact enough.
+"""Parameters of softmax and normalisations in integers, and the rows for which they are exact enough.
 
 A result differs by less than one step from the real number that it stands for, before both are rounded, so
 that integers differ by at most one. In a softmax of more than about 500 values, results of the worst row may
@@ -6,6 +6,7 @@ differ by more, at most by LARGEST_ERROR: its other values all have the power th
 parameters an operator keeps its conversions.
 """
 
+from collections.abc import Mapping
 from math import sqrt
 from typing import NamedTuple
 
@@ -29,8 +30,13 @@ from vdla.hw.spec.normalisation import (
 from vdla.hw.spec.numerics import MULTIPLIER_BITS
 from vdla.runtime.host.int8_normalisation import LARGEST_SCALED, moments_operands
 
-OF_ROWS = ("LayerNormalization", "Softmax")
-"""Float operators of rows, which have integer forms between conversions."""
+NORMALISATIONS: Mapping[str, bool] = {"LayerNormalization": True, "RMSNormalization": False}
+"""Float operators that divide rows by a statistic; whether they subtract the mean."""
+OF_ROWS: Mapping[str, str] = {
+    **dict.fromkeys(NORMALISATIONS, "Int8LayerNormalization"),
+    "Softmax": "Int8Softmax",
+}
+"""Float operators of rows, with the integer forms that they have between conversions."""
 LARGEST_ERROR = 4
 """Steps by which a result of a softmax may differ in the worst row."""
 LARGEST_POWER = (1 << POWER_BITS) - 1
@@ -104,16 +110,23 @@ def _error_of_sums(exact: np.ndarray, held: np.ndarray, count: int, steps: float
 
 
 def normal_parameters(
-    weights: np.ndarray, bias: np.ndarray, epsilon: float, scale: float, out: Quantisation
+    weights: np.ndarray,
+    bias: np.ndarray,
+    epsilon: float,
+    scale: float,
+    out: Quantisation,
+    *,
+    centred: bool = True,
 ) -> NormalParameters | Unfit:
-    """Return the parameters of a layer normalisation of rows of multiples of `scale`.
+    """Return the parameters of a normalisation of rows of multiples of `scale`.
 
     Results differ by at most one if the deviation of the row is at least one step of x. Means have 8 fraction
-    bits, so that rows of smaller deviations lose more. A value that is divided by the deviation is rounded
-    down; the addend makes up for the half unit.
+    bits, so that rows of smaller deviations lose more. Rows without a mean do not. A value that is divided by
+    the deviation is rounded down; the addend makes up for the half unit.
 
     Args:
         weights, bias: float64[c].
+        centred: the mean is subtracted. If not, rows are divided by their root mean square.
     """
     count = weights.size
     if not 0 < count <= LONGEST_ROW:
@@ -121,8 +134,8 @@ def normal_parameters(
     added = epsilon * count**2 / scale**2
     if not 0 <= np.rint(added) <= LARGEST_EPSILON:
         return Unfit(f"its epsilon of {epsilon:g} does not suit the scale of its input, {scale:g}")
-    normal = moments_operands(count, round(added), 1)
-    exact = weights / out.scale * 2.0 ** (OUTPUT_SHIFT - STANDARD_FRACTION_BITS) * count / 2**normal.exponent
+    normal = moments_operands(count, round(added), centred)
+    exact = _factors_of_one(weights) / out.scale
     factors = np.rint(exact)
     zeros = np.rint((bias / out.scale + out.zero) * 2.0**OUTPUT_SHIFT)
     addends = zeros + 2 ** (OUTPUT_SHIFT - 1) + factors // 2
@@ -137,15 +150,33 @@ def normal_parameters(
     return NormalParameters(factors.astype(np.int16), addends.astype(np.int32), round(added))
 
 
+def finest_scales(weights: np.ndarray) -> np.ndarray:
+    """Return float64[c], the least scale of the result for which 16 bits hold the factor of each column.
+
+    Args:
+        weights: float32[c] or float64[c].
+    """
+    scales: np.ndarray = np.abs(_factors_of_one(weights)) / LARGEST_FACTOR
+    return scales
+
+
+def _factors_of_one(weights: np.ndarray) -> np.ndarray:
+    """Return the factors for a result of scale 1, float64[c]."""
+    exponent = weights.size.bit_length() - 1
+    fraction = 2.0 ** (OUTPUT_SHIFT - STANDARD_FRACTION_BITS - exponent)
+    factors: np.ndarray = weights.astype(np.float64) * weights.size * fraction
+    return factors
+
+
 def _error_of_statistics(normal: NormalOperands, epsilon: float, gain: float) -> float:
     """Return the steps by which the rounding of a row's mean and deviation change a result at most, if the
-    deviation is at least one step of x.
+    deviation is at least one step of x. Without a reciprocal of the count, the mean is 0.
 
     Args:
         epsilon: what `normal.epsilon` rounds.
         gain: steps of the result for a value that is one deviation from the mean.
     """
     inverse: float = normal.reciprocal * normal.count / 2.0 ** (COUNT_BITS + normal.exponent)
-    mean = 2.0 ** -(MEAN_FRACTION_BITS + 1) + abs(inverse - 1) * -LEAST_VALUE
+    mean = 2.0 ** -(MEAN_FRACTION_BITS + 1) + abs(inverse - 1) * -LEAST_VALUE if normal.reciprocal else 0.0
     deviation: float = MANTISSA_ERROR + abs(normal.epsilon - epsilon) / (2 * normal.count**2)
     return gain * mean + deviation * min(gain * sqrt(normal.count), STEPS)

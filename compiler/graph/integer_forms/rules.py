@@ -1,7 +1,10 @@
 """The rules under which float operators have an integer form."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.integer_forms.prerequisites import SPACE, VOLUME_RANK
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integers import (
@@ -255,6 +258,29 @@ FUNCTION_RULES: tuple[Rule[Site], ...] = (
     RESULT,
 )
 """Rules for an elementwise operator that becomes a table."""
+
+
+# Rows
+
+
+def _zero_point(site: Site) -> str:
+    (name, *_) = site.node.inputs
+    zero = site.graph.constants.get(site.conversions.makers[name].inputs[2])
+    return f"input {name} of zero point {zero}" if zero is not None and zero.any() else ""
+
+
+ROW_RULES: Mapping[str, tuple[Rule[Site], ...]] = {
+    **dict.fromkeys(OF_ROWS, FUNCTION_RULES[1:]),
+    "RMSNormalization": (
+        *FUNCTION_RULES[1:],
+        Rule(
+            "an input of zero point 0",
+            _zero_point,
+            "quantise its input symmetrically, as it subtracts no mean",
+        ),
+    ),
+}
+"""Rules for operators of rows, by operator. Their numbers have further conditions."""
 
 
 # Numbers

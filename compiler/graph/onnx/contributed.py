@@ -154,6 +154,7 @@ QUANTISED: Mapping[str, ForeignOperator] = {
 BLOCKED = "com.microsoft.nchwc"  # operators on channel-blocked tensors, whose layout depends on the CPU
 OPSET_OF_GELU = 20
 OPSET_OF_NORMALISATION = 17
+OPSET_OF_ROOT_MEAN_SQUARE = 23
 ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
     **dict.fromkeys(("Elu", "LeakyRelu"), ("alpha",)),
@@ -249,26 +250,22 @@ def _skip_normalisation(node: ForeignNode) -> None:
     )
 
 
-def _root_mean_square(node: ForeignNode, x: str, scale: int, axis: int, epsilon: float) -> None:
-    """Add `x / sqrt(mean(x²) + epsilon) * scale` over the dimensions from `axis` on; `scale`: its place."""
-    axes = list(range(axis, 0)) if axis < 0 else list(range(axis, node.rank))
-    mean = node.add("ReduceMean", node.add("Mul", x, x), axes=axes, keepdims=1)
-    root = node.add("Sqrt", node.add("Add", mean, epsilon))
-    node.add("Mul", node.add("Div", x, root), node.input(scale))
-
-
 def _simplified(node: ForeignNode) -> None:
     """SimplifiedLayerNormalization: a normalisation by the root mean square, without a mean and a bias."""
     if len(node.proto.output) > 1:
         raise RefusalError("its output inv_std_var is not supported; leave it out")
-    axis, epsilon = node.integer("axis", -1), node.attribute("epsilon", float, 1e-5)
-    _root_mean_square(node, node.input(0), 1, axis, epsilon)
+    _root_mean_square(node, node.input(0), node.input(1), node.integer("axis", -1))
 
 
 def _skip_simplified(node: ForeignNode) -> None:
     """SkipSimplifiedLayerNormalization: normalises a sum of inputs; the sum is the fourth output."""
-    total = _sum_of_inputs(node, bias=3)
-    _root_mean_square(node, total, 2, -1, node.attribute("epsilon", float, 1e-5))
+    _root_mean_square(node, _sum_of_inputs(node, bias=3), node.input(2), axis=-1)
+
+
+def _root_mean_square(node: ForeignNode, x: str, scale: str, axis: int) -> None:
+    """Add the RMSNormalization of the value `x`, with the epsilon of a node."""
+    epsilon = node.attribute("epsilon", float, 1e-5)
+    node.add("RMSNormalization", x, scale, opset=OPSET_OF_ROOT_MEAN_SQUARE, axis=axis, epsilon=epsilon)
 
 
 def _dynamic_product(node: ForeignNode) -> None:
@@ -297,7 +294,7 @@ FUSED: Mapping[str, ForeignOperator] = {
         (3, 5), {"epsilon": "FLOAT"}, _skip_normalisation, "LayerNormalization"
     ),
     "SkipSimplifiedLayerNormalization": ForeignOperator(
-        (3, 4), {"epsilon": "FLOAT"}, _skip_simplified, "Div"
+        (3, 4), {"epsilon": "FLOAT"}, _skip_simplified, "RMSNormalization"
     ),
     "TransposeMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul"),
 }
@@ -334,6 +331,6 @@ OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
 }
 """The supported operators by domain."""
 STANDARD: Mapping[str, ForeignOperator] = {
-    "SimplifiedLayerNormalization": ForeignOperator((2, 2), SIMPLIFIED, _simplified, "Div")
+    "SimplifiedLayerNormalization": ForeignOperator((2, 2), SIMPLIFIED, _simplified, "RMSNormalization")
 }
 """Operators that ONNX Runtime adds to the domain of ONNX."""

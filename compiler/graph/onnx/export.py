@@ -25,7 +25,7 @@ from vdla.compiler.graph.onnx.subgraphs import graphs_within
 from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, proto_of
 from vdla.runtime.host.onnx_runtime import PART
 
-OPSET, IR_VERSION = 20, 9
+OPSET, IR_VERSION = 23, 11
 OF_THE_ELEMENTS = ("max", "min", "value")  # inputs of the first input's element type; others are int64
 
 

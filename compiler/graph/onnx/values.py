@@ -23,6 +23,7 @@ FINITE = (
     "LayerNormalization",
     "MatMul",
     "QuantizeLinear",
+    "RMSNormalization",
 )
 """Operators that are invalid with constants that are not finite: weights, statistics and scales."""
 

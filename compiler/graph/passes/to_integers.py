@@ -22,10 +22,9 @@ from vdla.compiler.graph.affine import ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions, check_scales
 from vdla.compiler.graph.integer_forms.cures import GENERAL, Cures
 from vdla.compiler.graph.integer_forms.lowering import Lowering
-from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
 from vdla.compiler.graph.integer_forms.prerequisites import VOLUME_RANK, Located
-from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT
+from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT, ROW_RULES
 from vdla.compiler.graph.integer_forms.site import CHANGE, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.cleanup import DeadCode
@@ -155,8 +154,8 @@ def fit(conversions: MergedConversions, node: Node, quantise: Node | None) -> Si
         return unfit(node.op, PREREQUISITES[node.op], located) or _unchanged(node)
     if node.op in elementwise.OPERATORS and node.op not in RULES:
         return unfit(node.op, FUNCTION_RULES, Site(conversions, node, quantise)) or _also_read_as_float(node)
-    if node.op in OF_ROWS:
-        return unfit(node.op, FUNCTION_RULES[1:], Site(conversions, node, quantise)) or _inexact(node)
+    if node.op in ROW_RULES:
+        return unfit(node.op, ROW_RULES[node.op], Site(conversions, node, quantise)) or _inexact(node)
     if node.op not in RULES:
         return unsupported(node)
     site = Site(conversions, _bounded(conversions, node), quantise)

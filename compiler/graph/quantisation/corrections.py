@@ -15,11 +15,13 @@ sections 4.1 and 4.2; Xiao et al., SmoothQuant, ICML 2023, section 4.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.integer_forms.normalisation import NORMALISATIONS
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.roles import Roles
@@ -29,8 +31,9 @@ from vdla.compiler.graph.rewrite import GraphBuilder
 SHARES = (0.25, 0.5, 0.75, 1.0)  # exponents: the share of the channel differences moved into the weights
 WORTH = 0.8  # equalisation must lower the error to less than this share
 LARGEST_FACTOR = 1024.0
-NORMS = ("LayerNormalization",)
 LEAST_SAMPLES = 2  # of bias correction
+EQUALISING_SAMPLES = 2  # that channels are measured on, or more
+EQUALISING_ROWS = 32  # of a normalisation, on all these samples
 
 
 # Channel equalisation
@@ -80,11 +83,11 @@ class Sizes:
         self.positive = self.positive and not array.min() < 0
 
 
-def with_equalised_channels(roles: Roles, samples: Iterable[Mapping[str, np.ndarray]]) -> Graph:
+def with_equalised_channels(roles: Roles, samples: Sequence[Mapping[str, np.ndarray]]) -> Graph:
     """Return an equivalent float graph whose channels are equalised where that lowers the quantisation error.
 
     Args:
-        samples: a few inputs, to measure channels on.
+        samples: inputs; channels are measured on the first few.
     """
     tensors = {
         tensor.name: tensor
@@ -99,9 +102,20 @@ def with_equalised_channels(roles: Roles, samples: Iterable[Mapping[str, np.ndar
         for name in results.keys() & tensors.keys():
             sizes[name].add(results[name], tensors[name].axis)
 
-    for sample in samples:
+    for sample in samples[: _enough_samples(roles.graph, tensors.values())]:
         interpret(roles.graph, sample, watch)
     return _with_scaled_channels(roles.graph, [(tensor, sizes[tensor.name]) for tensor in tensors.values()])
+
+
+def _enough_samples(graph: Graph, tensors: Iterable[ScalableTensor]) -> int:
+    """Return the number of samples on which each normalisation has enough rows: a step of a language model
+    has a single row."""
+    count = EQUALISING_SAMPLES
+    for tensor in tensors:
+        if tensor.source.op in NORMALISATIONS:
+            shape = graph.types[tensor.name].shape
+            count = max(count, -(-EQUALISING_ROWS * shape[tensor.axis] // prod(shape)))
+    return count
 
 
 def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
@@ -109,7 +123,7 @@ def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
     rescaled."""
     graph, chain = roles.graph, roles.fused_chain(node) if node.result in roles.products else (node,)
     name, bounds = chain[-1].result, [each for each in chain[1:] if each.result not in roles.biases]
-    norm = node.op in NORMS and node.integer("axis") in (-1, len(graph.types[name].shape) - 1)
+    norm = node.op in NORMALISATIONS and node.integer("axis") in (-1, len(graph.types[name].shape) - 1)
     fixed = all(part in graph.constants for part in node.inputs[1:] if part)
     if not (norm or node.result in roles.products) or not fixed or any(b.op != "Relu" for b in bounds):
         return None
@@ -234,7 +248,7 @@ def _with_scaled_channels(graph: Graph, tensors: Iterable[tuple[ScalableTensor, 
 def _divided_constants(graph: Graph, tensor: ScalableTensor) -> Iterable[tuple[Node, int, int]]:
     """Return the constants to divide, each as its node, its input position and the axis of the channels."""
     source = tensor.source
-    if source.op in NORMS:
+    if source.op in NORMALISATIONS:
         return [(source, place, -1) for place, name in enumerate(source.inputs) if place and name]
     constants = [(source, 1, outputs_axis(source))]
     if len(source.inputs) > 2 and source.inputs[2]:

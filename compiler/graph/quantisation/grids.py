@@ -7,11 +7,12 @@ with TensorRT, GTC 2017 (entropy).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
+from vdla.compiler.graph.integer_forms.normalisation import NORMALISATIONS, finest_scales
 from vdla.compiler.graph.integers import GREATEST, LEAST
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.observe import Observed
@@ -23,8 +24,9 @@ STEPS = GREATEST - LEAST
 FARTHEST = 2.0**-7  # the least share of the range that clipping may leave
 FINENESS = 6  # candidates for each halving of the range
 WORTH = 0.75  # a zero point other than 0 must lower the error of the symmetric grid to less than this share
-SYMMETRIC_READERS = ("ConvTranspose",)
-"""Products that take twice the work if the zero point of their input is not 0.
+SYMMETRIC_READERS = ("ConvTranspose", "RMSNormalization")
+"""Products that take twice the work if the zero point of their input is not 0, and operators without an
+integer form then.
 
 Products of two activations take any zero point, but each nonzero zero point doubles their work.
 """
@@ -78,6 +80,7 @@ class Calibration:
         symmetric: the zero point must be 0; readers would do more work otherwise.
         lowest: the zero point of values that are all positive.
         bounds: the range that the grid covers by every criterion; None: a criterion chooses the range.
+        finest: the least scale, below which the operator that makes the values has no integer form.
     """
 
     observed: Observed
@@ -85,17 +88,25 @@ class Calibration:
     symmetric: bool = False
     lowest: int = LEAST
     bounds: tuple[float, float] | None = None
+    finest: float = 0.0
+
+    def covering(self, least: float, greatest: float) -> Grid:
+        """Return the grid that covers `least`..`greatest`."""
+        grid = covering(least, greatest, self.symmetric, self.lowest)
+        if grid.scale >= self.finest:
+            return grid
+        return replace(grid, scale=np.asarray(self.finest, np.float32))
 
 
 def grid_of(calibration: Calibration, criterion: Criterion) -> Grid:
     """Return the grid of a tensor by a criterion."""
     seen = calibration.observed
     if calibration.bounds is not None:
-        return covering(*calibration.bounds, calibration.symmetric, calibration.lowest)
+        return calibration.covering(*calibration.bounds)
     if criterion in PERCENTILES:
         return within_percentile(calibration, PERCENTILES[criterion])
     if criterion is Criterion.EXTREMES:
-        return covering(seen.least, seen.greatest, calibration.symmetric, calibration.lowest)
+        return calibration.covering(seen.least, seen.greatest)
     if criterion is Criterion.ENTROPY:
         return _least_divergence(calibration)
     return _least_error(calibration)
@@ -105,16 +116,13 @@ def within_percentile(calibration: Calibration, percentile: float) -> Grid:
     """Return the grid that covers the magnitude not exceeded by `percentile` percent of the elements."""
     seen = calibration.observed
     if calibration.bounds is not None or percentile == 100:
-        low, high = calibration.bounds or (seen.least, seen.greatest)
-        return covering(low, high, calibration.symmetric, calibration.lowest)
+        return calibration.covering(*(calibration.bounds or (seen.least, seen.greatest)))
     values, counts, _ = seen.points()
     order = np.argsort(np.abs(values))
     shares = np.cumsum(counts[order]) / counts.sum()
     place = min(int(np.searchsorted(shares, percentile / 100)), len(values) - 1)
     reach = float(np.abs(values[order[place]]))
-    return covering(
-        max(seen.least, -reach), min(seen.greatest, reach), calibration.symmetric, calibration.lowest
-    )
+    return calibration.covering(max(seen.least, -reach), min(seen.greatest, reach))
 
 
 def covering(least: float, greatest: float, symmetric: bool, lowest: int = LEAST) -> Grid:
@@ -155,7 +163,7 @@ def _best(
     calibration: Calibration, ranges: Sequence[tuple[float, float]]
 ) -> tuple[float, tuple[float, float], Grid]:
     """Return the least error, its range and its grid."""
-    grids = [covering(low, high, calibration.symmetric, calibration.lowest) for low, high in ranges]
+    grids = [calibration.covering(low, high) for low, high in ranges]
     errors = _errors(calibration, grids)
     place = int(np.argmin(errors))
     return float(errors[place]), ranges[place], grids[place]
@@ -188,7 +196,7 @@ def _least_divergence(calibration: Calibration) -> Grid:
     low, high = min(calibration.observed.least, 0.0), max(calibration.observed.greatest, 0.0)
     reach = max(-low, high)
     ranges = [(max(low, -reach * share), min(high, reach * share)) for share in _shares()]
-    grids = [covering(*each, calibration.symmetric, calibration.lowest) for each in ranges]
+    grids = [calibration.covering(*each) for each in ranges]
     values, counts, _ = calibration.observed.points()
     return min(grids, key=lambda grid: _divergence(values, counts, grid))
 
@@ -241,7 +249,7 @@ def calibrations_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str,
     symmetric = {
         roles.leaders[name]
         for node in roles.graph.nodes
-        if (node.op in SYMMETRIC_READERS and node.result in roles.products) or node.result in roles.pairs
+        if (node.op in SYMMETRIC_READERS and roles.is_integer(node)) or node.result in roles.pairs
         for name in roles.activations(node)
     }
     factors = {
@@ -251,10 +259,15 @@ def calibrations_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str,
         for name in roles.activations(node)
     }
     lowest = {name: -GREATEST if name in factors else LEAST for name in observed}
-    bounds = _bounds_of_masked(roles, observed)
+    bounds, finest = _bounds_of_masked(roles, observed), _finest_scales(roles)
     return {
         name: Calibration(
-            seen, _reader_function(roles, name), name in symmetric, lowest[name], bounds.get(name)
+            seen,
+            _reader_function(roles, name),
+            name in symmetric,
+            lowest[name],
+            bounds.get(name),
+            finest.get(name, 0.0),
         )
         for name, seen in observed.items()
     }
@@ -283,6 +296,17 @@ def _bounds_of_masked(roles: Roles, observed: Mapping[str, Observed]) -> dict[st
             reach = MASK_REACH * (low - max(seen.greatest, 0.0))
             bounds[other] = min(least, reach), observed[other].greatest
     return bounds
+
+
+def _finest_scales(roles: Roles) -> dict[str, float]:
+    """Return the least scale of each leader whose values a normalisation makes."""
+    finest = dict[str, float]()
+    for node in roles.graph.nodes:
+        if node.op in NORMALISATIONS and node.result in roles.others:
+            leader, count = roles.leaders[node.result], roles.graph.types[node.result].shape[-1]
+            weights = np.broadcast_to(roles.graph.constants[node.inputs[1]], count)
+            finest[leader] = max(finest.get(leader, 0.0), float(finest_scales(weights).max()))
+    return finest
 
 
 def input_power(graph: Graph, node: Node) -> np.ndarray | None:

@@ -26,6 +26,7 @@ import numpy as np
 
 from vdla.compiler.graph.affine import factor_of
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
+from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.integer_forms.rules import MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
@@ -38,9 +39,7 @@ POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
 VIEWS = (*(op for op in MOVES if op != "Concat"), "Gather")  # of one tensor
 SAME_SCALE = ("MaxPool", *VIEWS)
 JOINED = (*PAIRS, "Concat")  # whose constant operands become int8
-NORMALISATIONS = ("LayerNormalization",)
-ROWS = (*NORMALISATIONS, "Softmax")
-JOINING = (*JOINED, *BOUNDS, *ROWS)  # quantised only if an integer operator reads the result
+JOINING = (*JOINED, *BOUNDS, *OF_ROWS)  # quantised only if an integer operator reads the result
 CARRYING = (*POOLS, *VIEWS)  # quantised after an integer operator
 
 
@@ -273,7 +272,7 @@ class Roles:
         if node.result in self.biases or node.result in self.scales:
             return False
         constant = [name in self.graph.constants for name in node.inputs]
-        if node.op in ROWS:
+        if node.op in OF_ROWS:
             return self.normalises and self._normalises_last(node)
         if node.op == "Concat":
             return not all(constant)
@@ -355,7 +354,7 @@ class Roles:
         """Whether quantising a node of `others` avoids a conversion to float."""
         if node.result in self.roots:
             return False
-        inputs = node.op in ROWS or any(self._is_narrow(name) for name in node.inputs)
+        inputs = node.op in OF_ROWS or any(self._is_narrow(name) for name in node.inputs)
         last = self.fused_chain(node)[-1].result
         return inputs and (node.op in CARRYING or last in self.wanted)
 

@@ -18,7 +18,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node
 from vdla.compiler.graph.quantisation.grids import Grid
 from vdla.compiler.graph.quantisation.insert import with_grids
 from vdla.compiler.graph.quantisation.judge import Assessment, Judge
-from vdla.compiler.graph.quantisation.roles import NORMALISATIONS, Roles
+from vdla.compiler.graph.quantisation.roles import Roles
 
 PERCENT = 100
 NAMED = 5  # layers that an error message suggests
@@ -169,35 +169,18 @@ def repaired(candidate: Candidate, judge: Judge, target_db: float, progress: Pro
     """
     if candidate.assessment.reaches(target_db):
         return None
-    normal = _normalisations(candidate)
-    if normal:
-        progress("quantise: normalisations in float")
-        tried = _with_float(candidate, judge, normal)
-        if tried.candidate.assessment.reaches(target_db):
-            return tried
     progress("quantise: error of each layer")
     order = contributions(candidate, judge.samples, ORDERING_RUNS)
     best, low, high = None, 1, len(order)
     while low <= high:
         count = (low + high) // 2
         progress(f"quantise: {count} of {len(order)} layers in float")
-        tried = _with_float(candidate, judge, [*normal, *order[:count]])
+        tried = _with_float(candidate, judge, order[:count])
         if tried.candidate.assessment.reaches(target_db):
             best, high = tried, count - 1
         else:
             low = count + 1
     return best and _with_fewer_float_layers(candidate, judge, best, target_db, progress)
-
-
-def _normalisations(candidate: Candidate) -> list[Contribution]:
-    """Return the normalisations that compute with integers. With these in float, the sums between them are in
-    float, too, as in accelerators that do not normalise."""
-    roles = candidate.roles
-    return [
-        Contribution(node.layer, (node.result,), 0, 0.0)
-        for node in roles.graph.nodes
-        if node.op in NORMALISATIONS and node.result in roles.others
-    ]
 
 
 def _with_fewer_float_layers(

@@ -9,7 +9,7 @@ forms, and fuses operators with the conversions around them into operators on in
 | `quantise_operand` | `Add(DequantizeLinear(x), constant)` -> the same with int8 constants; also `Concat` |
 | `softmax_of_integers` | `Softmax(DequantizeLinear(x))` -> `DequantizedSoftmax(x, powers)` |
 | `quantised_softmax` | `QuantizeLinear(DequantizedSoftmax(x, powers))` -> `Int8Softmax(x, powers)` |
-| `quantised_normalisation` | LayerNormalization between conversions -> `Int8LayerNormalization(x)` |
+| `quantised_normalisation` | a normalisation between conversions -> `Int8LayerNormalization(x)` |
 | `dense_to_convolution` | `Int8MatMul(moves(x), w)` of an image or of its lines -> `moves(Int8Conv(x, w))` |
 """
 
@@ -22,7 +22,13 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import BOUNDS, has_one_constant_scale
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.integer_forms.normalisation import normal_parameters, softmax_parameters
+from vdla.compiler.graph.integer_forms.normalisation import (
+    NORMALISATIONS,
+    OF_ROWS,
+    NormalParameters,
+    normal_parameters,
+    softmax_parameters,
+)
 from vdla.compiler.graph.integer_forms.prerequisites import SPACE, VOLUME_RANK
 from vdla.compiler.graph.integers import GREATEST, Quantisation, plain_convolution
 from vdla.compiler.graph.nodes import REARRANGING, Attribute, Node, TensorType
@@ -245,39 +251,46 @@ def _quantised_softmax(at: Rewriter, node: Node) -> None:
 
 
 def _quantised_normalisation(at: Rewriter, node: Node) -> None:
-    """A layer normalisation of the last axis between conversions reads and makes int8 numbers."""
-    normal = at.maker(node.inputs[0], "LayerNormalization")
+    """A normalisation of the last axis between conversions reads and makes int8 numbers."""
+    normal = at.maker(node.inputs[0], *NORMALISATIONS)
     if normal is None or not at.is_read_once(node.inputs[0]) or not _is_narrow(at, node):
         return
     conversion = at.maker(normal.inputs[0], "DequantizeLinear")
     if conversion is None or not _is_narrow(at, conversion):
         return
-    (*_, count), rank = at.types[normal.inputs[0]].shape, len(at.types[normal.inputs[0]].shape)
-    if normal.integer("axis") % rank != rank - 1:
-        at.missed(node, f"{normal} normalises axis {normal.integer('axis')} of {rank}, not the last")
-        return
-    if count == UNKNOWN or not at.are_constant(*filter(None, normal.inputs[1:])):
-        at.missed(node, f"{normal} has weights that are not constant")
-        return
-    weights, bias = (
-        np.broadcast_to(vector, count).astype(np.float64) for vector in _weights_and_bias(at, normal)
-    )
-    epsilon, before = normal.attributes["epsilon"], _quantisation(at, conversion)
-    assert isinstance(epsilon, float), f"epsilon of {normal} is {epsilon!r}"
-    parameters = normal_parameters(weights, bias, epsilon, before.scale, _quantisation(at, node))
+    parameters = _parameters_of(at, normal, _quantisation(at, conversion), _quantisation(at, node))
     if isinstance(parameters, Unfit):
         at.missed(node, parameters.reason)
         return
-    factors, addends, added = parameters
+    factors, addends, epsilon = parameters
     vectors = _constants(at, node.result, {"factors": factors, "addends": addends})
-    attributes: dict[str, Attribute] = {"centred": 1, "epsilon": added}
-    operator = replace(normal, op="Int8LayerNormalization", attributes=attributes, reason="")
+    attributes: dict[str, Attribute] = {"centred": int(NORMALISATIONS[normal.op]), "epsilon": epsilon}
+    operator = replace(normal, op=OF_ROWS[normal.op], attributes=attributes, reason="")
     inputs = conversion.inputs[0], *vectors
     at.replace(node, [replace(operator, inputs=inputs, outputs=node.outputs)])
 
 
+def _parameters_of(
+    at: Rewriter, normal: Node, before: Quantisation, after: Quantisation
+) -> NormalParameters | Unfit:
+    """Return the parameters of a normalisation between the int8 numbers `before` and `after`."""
+    (*_, count), rank = at.types[normal.inputs[0]].shape, len(at.types[normal.inputs[0]].shape)
+    if normal.integer("axis") % rank != rank - 1:
+        return Unfit(f"{normal} normalises axis {normal.integer('axis')} of {rank}, not the last")
+    if count == UNKNOWN or not at.are_constant(*filter(None, normal.inputs[1:])):
+        return Unfit(f"{normal} has weights that are not constant")
+    centred, epsilon = NORMALISATIONS[normal.op], normal.attributes["epsilon"]
+    if before.zero and not centred:
+        return Unfit(f"{normal} subtracts no mean, and its input has the zero point {before.zero}")
+    weights, bias = (
+        np.broadcast_to(vector, count).astype(np.float64) for vector in _weights_and_bias(at, normal)
+    )
+    assert isinstance(epsilon, float), f"epsilon of {normal} is {epsilon!r}"
+    return normal_parameters(weights, bias, epsilon, before.scale, after, centred=centred)
+
+
 def _weights_and_bias(at: Rewriter, normal: Node) -> tuple[np.ndarray, np.ndarray]:
-    """Return the constants of a layer normalisation; without a bias, it is 0."""
+    """Return the constants of a normalisation; without a bias, it is 0."""
     _, weights, *bias = normal.inputs
     return at.constants[weights], at.constants[bias[0]] if any(bias) else np.zeros(1, np.float32)
 

@@ -1,4 +1,4 @@
-"""Joins the operators of a softmax or of a layer normalisation that exporters write in pieces.
+"""Joins the operators of a softmax or of a normalisation of rows that exporters write in pieces.
 
     e = Exp(Sub(x, ReduceMax(x))),  Div(e, ReduceSum(e))
 
@@ -11,6 +11,10 @@ product with the reciprocal root, which may include the scale; sums divided by t
 mean of squares minus the square of the mean; `x r + (bias - mean r)`. If the normalised axes are not the
 last, a Transpose makes them the last, and another Transpose restores the order. Several normalised axes, as
 of a group normalisation in pieces, become a single axis by a Reshape, and another Reshape restores them.
+
+    Div(x, Sqrt(Add(ReduceMean(Pow(x, 2)), epsilon)))
+
+becomes `RMSNormalization(x)`, with a scale before or after the division. Its other spellings are the same.
 """
 
 from collections.abc import Iterator
@@ -171,25 +175,27 @@ def _without_maxima(at: Rewriter, name: str, axes: tuple[int, ...]) -> str:
     return name
 
 
-# Layer normalisation
+# Layer normalisation, and normalisation by the root mean square
 
 
 class Inverse(NamedTuple):
-    """The reciprocal of a standard deviation.
+    """The reciprocal of a standard deviation, or of a root mean square.
 
     Attributes:
-        of: the value and the axes whose deviation it is.
-        epsilon: number that is added to the variance.
+        of: the value and the axes whose deviation, or root mean square, it is.
+        epsilon: number that is added to the variance, or to the mean of squares.
         scale: name of a constant that multiplies the reciprocal; "" if there is none.
+        centred: it is that of a deviation.
     """
 
     of: Statistic
     epsilon: float
     scale: str = ""
+    centred: bool = True
 
 
 class Normalisation(NamedTuple):
-    """A layer normalisation.
+    """A layer normalisation, or a normalisation by the root mean square, which has no bias.
 
     Attributes:
         out: its result.
@@ -221,16 +227,24 @@ def _join_normalisation(at: Rewriter, node: Node) -> None:
 
 
 def _quotients(at: DefUse, node: Node) -> Iterator[Normalisation]:
-    """Yield the normalisations whose centred elements a node divides by the deviation."""
+    """Yield the normalisations whose elements a node divides by the deviation or the root mean square."""
     (out, *_) = node.outputs
-    for centred, root in at.operands(out, "Div"):
-        inverse = _of_deviation(at, root)
-        if inverse is not None and _centred(at, centred) == inverse.of:
-            yield Normalisation(out, inverse)
-    for centred, factor in at.operands(out, "Mul"):
-        inverse = _inverse(at, factor)
-        if inverse is not None and _centred(at, centred) == inverse.of:
+    quotients = ((value, _of_deviation(at, root)) for value, root in at.operands(out, "Div"))
+    products = ((value, _inverse(at, factor)) for value, factor in at.operands(out, "Mul"))
+    for dividend, inverse in (*quotients, *products):
+        if inverse is None:
+            continue
+        if _is_divided(at, dividend, inverse):
             yield Normalisation(out, inverse, inverse.scale)
+        elif not inverse.scale:
+            for value, scale in at.operands(dividend, "Mul"):
+                if scale in at.constants and _is_divided(at, value, inverse):
+                    yield Normalisation(out, inverse, scale)
+
+
+def _is_divided(at: DefUse, name: str, inverse: Inverse) -> bool:
+    """Whether a normalisation divides a value: the centred elements, or x itself."""
+    return _centred(at, name) == inverse.of if inverse.centred else name == inverse.of.x
 
 
 def _sums(at: DefUse, node: Node) -> Iterator[Normalisation]:
@@ -240,7 +254,7 @@ def _sums(at: DefUse, node: Node) -> Iterator[Normalisation]:
     for scaled, shift in at.operands(out, "Add"):
         for (x, r), (bias, subtrahend) in product(at.operands(scaled, "Mul"), at.operands(shift, "Sub")):
             inverse = _inverse(at, r)
-            if inverse is None or inverse.of.x != x or bias not in at.constants:
+            if inverse is None or not inverse.centred or inverse.of.x != x or bias not in at.constants:
                 continue
             means = (name for name, factor in at.operands(subtrahend, "Mul") if factor == r)
             if any(statistic(at, name, "ReduceMean") == inverse.of for name in means):
@@ -257,7 +271,7 @@ def _centred(at: DefUse, name: str) -> Statistic | None:
 
 
 def _inverse(at: DefUse, name: str) -> Inverse | None:
-    """Return the reciprocal deviation that a value is, perhaps times a constant; None for other values."""
+    """Return the reciprocal that a value is, perhaps times a constant; None for other values."""
     plain = _plain_inverse(at, name)
     if plain is not None:
         return plain
@@ -269,7 +283,7 @@ def _inverse(at: DefUse, name: str) -> Inverse | None:
 
 
 def _plain_inverse(at: DefUse, name: str) -> Inverse | None:
-    """Return the reciprocal deviation that a value is: Reciprocal, Pow -0.5, or 1 divided by it."""
+    """Return the reciprocal that a value is: Reciprocal, Pow -0.5, or 1 divided by a root."""
     reciprocal, power = at.maker(name, "Reciprocal"), at.maker(name, "Pow")
     if reciprocal is not None:
         return _of_deviation(at, reciprocal.inputs[0])
@@ -282,7 +296,7 @@ def _plain_inverse(at: DefUse, name: str) -> Inverse | None:
 
 
 def _of_deviation(at: DefUse, name: str) -> Inverse | None:
-    """Return the reciprocal of a value that is a standard deviation; None for other values."""
+    """Return the reciprocal of a standard deviation or root mean square; None for other values."""
     root, power = at.maker(name, "Sqrt"), at.maker(name, "Pow")
     if root is not None:
         return _of_variance(at, root.inputs[0])
@@ -292,14 +306,26 @@ def _of_deviation(at: DefUse, name: str) -> Inverse | None:
 
 
 def _of_variance(at: DefUse, name: str) -> Inverse | None:
-    """Return the reciprocal of the deviation for a value that is a variance plus epsilon; None for other
+    """Return the reciprocal of the root of a variance, or of a mean of squares, plus epsilon; None for other
     values."""
     for variance, constant in at.operands(name, "Add"):
         epsilon = at.number(constant)
+        if epsilon is None or not epsilon >= 0:
+            continue
         of = _by_centred_squares(at, variance) or _by_squares(at, variance)
-        if of is not None and epsilon is not None and epsilon >= 0:
+        if of is not None:
             return Inverse(of, epsilon)
+        of = _by_plain_squares(at, variance)
+        if of is not None:
+            return Inverse(of, epsilon, centred=False)
     return None
+
+
+def _by_plain_squares(at: DefUse, name: str) -> Statistic | None:
+    """Return the value and the axes of a mean of squares."""
+    squares = statistic(at, name, "ReduceMean")
+    x = None if squares is None else squared(at, squares.x)
+    return None if squares is None or x is None else Statistic(x, squares.axes)
 
 
 def _by_centred_squares(at: DefUse, name: str) -> Statistic | None:
@@ -326,9 +352,10 @@ def _by_squares(at: DefUse, name: str) -> Statistic | None:
 
 
 def _with_scale_and_bias(at: DefUse, match: Normalisation) -> Normalisation:
-    """Return a normalisation with the scale and the bias of the Mul and Add after it."""
+    """Return a normalisation with the scale of the Mul after it, and a layer normalisation with the bias of
+    the Add after that."""
     x, axes = match.inverse.of
-    for op in ("Mul", "Add"):
+    for op in ("Mul", "Add") if match.inverse.centred else ("Mul",):
         reader = at.only_reader(match.out, op)
         if reader is None or match.bias or (op == "Mul" and match.scale):
             continue
@@ -369,7 +396,8 @@ def _join(at: Rewriter, match: Normalisation) -> None:
     names = [at.constant(f"{out}_scale", scale)]
     names += [] if bias is None else [at.constant(f"{out}_bias", bias)]
     attributes = {"axis": len(at.types[x].shape) - len(axes), "epsilon": match.inverse.epsilon}
-    steps = _around(at.types[x].shape, axes, _Step("LayerNormalization", attributes, (), tuple(names)))
+    op = "LayerNormalization" if match.inverse.centred else "RMSNormalization"
+    steps = _around(at.types[x].shape, axes, _Step(op, attributes, (), tuple(names)))
     nodes, value = [], x
     for step in steps:
         last = step is steps[-1]

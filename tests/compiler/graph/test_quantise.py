@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.onnx.networks import small_cnn
+from tests.compiler.graph.quantisation.graphs import rows, samples_of_rows
+from vdla.compiler.graph.integer_forms.cures import FOR_QUALITY
 from vdla.compiler.graph.interpret import all_values, interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
@@ -17,6 +19,7 @@ from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation_error import layer_errors, print_errors
 from vdla.compiler.graph.quantise import has_quantisable, quantise
 from vdla.compiler.graph.text import print_graph
+from vdla.compiler.network.compile import integers_of
 
 RNG = np.random.default_rng(0)
 
@@ -332,6 +335,29 @@ def test_a_product_that_is_infinite_on_a_sample_stays_in_float():
     text = text.replace("0.0", "1.0")
     quantised = quantise(parse_graph(text), [{"x": np.array([[1, 2, 0, -1]], np.float32)}]).graph
     assert not [node for node in quantised.nodes if node.op == "QuantizeLinear"]
+
+
+def test_sums_before_normalisations_are_int8_unless_that_costs_accuracy():
+    options = Options(target_db=20.0, normalises=True)
+    near, far = (quantise(rows(), samples_of_rows(8, far), options) for far in (1, 1000))
+    makers = [{node.result: node.op for node in each.graph.nodes} for each in (near, far)]
+    normal = [next(node for node in each.graph.nodes if node.result == "n") for each in (near, far)]
+    assert makers[0][normal[0].inputs[0]] == "DequantizeLinear"
+    assert near.in_float == ()
+    assert normal[1].inputs[0] == "a"
+    assert (far.in_float, far.fidelity.kept, far.fidelity.chosen) == (("n", "o"), ("n", "o"), ())
+
+
+def test_sums_before_normalisations_are_int8_if_no_quality_is_requested():
+    quantised = quantise(rows(), samples_of_rows(8, 1000), Options(target_db=None, normalises=True))
+    assert quantised.roles.others >= {"n", "o"}
+    assert quantised.in_float == ()
+
+
+def test_normalisations_in_float_for_accuracy_say_so():
+    lowered = integers_of(rows(), samples_of_rows(8, 1000), Options(target_db=20.0, normalises=True)).graph
+    reasons = [node.reason for node in lowered.nodes if node.op == "RMSNormalization"]
+    assert reasons == [f"RMSNormalization in float; {FOR_QUALITY}"] * 2
 
 
 def test_networks_without_quantisable_operators_are_recognised():

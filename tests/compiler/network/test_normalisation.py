@@ -5,11 +5,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.compiler.graph.onnx.networks import model, node
 from tests.compiler.network.test_groups import EpilogueNet
 from tests.compiler.network.test_row_moves import difference, exact
 from vdla.compiler.graph.integer_forms.normalisation import normal_parameters, softmax_parameters
 from vdla.compiler.graph.integers import Quantisation
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.pipeline import SIMPLIFY
+from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.network.compile import integers_of
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
@@ -159,6 +164,54 @@ def test_a_softmax_joins_the_product_that_makes_its_rows():
 def test_scores_with_another_reader_are_stored():
     plan = exact(scores_that_are_read_twice(NormalNet()), EVERY)
     assert "Int8Softmax" in [layer.op for step in plan.launches for layer in step.layers]
+
+
+def llama(columns: int, opset: int) -> Graph:
+    """Return the simplified graph of a float file: sums that are divided by their root mean square, between
+    products.
+
+    Args:
+        opset: from 23 on, the normalisation is one operator, else it is in pieces.
+    """
+    pieces = [
+        node("Pow", "a two", "s"),
+        node("ReduceMean", "s", "v", axes=[-1]),
+        node("Add", "v e", "d"),
+        node("Sqrt", "d", "r"),
+        node("Div", "one r", "i"),
+        node("Mul", "a i", "h"),
+        node("Mul", "g h", "n"),
+    ]
+    whole = [node("RMSNormalization", "a g", "n", epsilon=1e-5)]
+    nodes = [
+        node("MatMul", "x w", "m"),
+        node("Add", "m x", "a"),
+        *(whole if opset >= 23 else pieces),
+        node("MatMul", "n u", "p"),
+        node("Add", "a p", "y"),
+    ]
+    for number, each in enumerate(nodes):
+        each.name = f"node_{number}"
+    rng = np.random.default_rng(0)
+    constants = {name: rng.normal(size=(columns,) * 2).astype(np.float32) for name in "wu"}
+    constants |= {"g": rng.uniform(0.5, 2, columns).astype(np.float32), "e": np.float32(1e-5)}
+    constants |= {"one": np.float32(1), "two": np.float32(2)}
+    return SIMPLIFY.run(load(model(nodes, {"x": (5, columns)}, ["y"], constants, opset)))
+
+
+@pytest.mark.parametrize("opset", [13, 23], ids=["pieces", "operator"])
+@pytest.mark.parametrize("columns", [8, 14])
+def test_a_root_mean_square_of_a_float_file_is_a_part_of_one_launch(columns, opset):
+    rng = np.random.default_rng(1)
+    samples = [{"x": rng.normal(size=(5, columns)).astype(np.float32)} for _ in range(4)]
+    simple = llama(columns, opset)
+    assert [each.op for each in simple.nodes].count("RMSNormalization") == 1
+    lowered = integers_of(simple, samples, Options())
+    plan = exact(lowered.graph, EVERY)
+    assert len(plan.launches) == 1
+    assert on_host(plan) <= {"QuantizeLinear", "DequantizeLinear", "Add"}
+    assert "Int8LayerNormalization" in [layer.op for step in plan.launches for layer in step.layers]
+    assert difference(lowered.graph, plan) == ""
 
 
 def reason(graph: Graph, config: AcceleratorConfig) -> str:

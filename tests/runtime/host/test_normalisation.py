@@ -65,6 +65,16 @@ def test_layers_are_normalised_over_the_dimensions_from_an_axis_on(axis, has_bia
     np.testing.assert_allclose(inverse, 1 / deviations.reshape(reduced_shape), rtol=1e-5)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -2, -4])
+def test_layers_are_divided_by_the_root_of_their_mean_square_from_an_axis_on(axis):
+    scale = np.random.default_rng(2).uniform(0.5, 2, X.shape[axis:]).astype(np.float32)
+    (y,) = evaluate("RMSNormalization", [X, scale], {"axis": axis, "epsilon": 0.25})
+    rows = X.reshape(*X.shape[:axis], -1).astype(np.float64)
+    expected = (rows / np.sqrt(np.square(rows).mean(-1, keepdims=True) + 0.25)).reshape(X.shape) * scale
+    np.testing.assert_allclose(y, expected, rtol=1e-5)
+    assert y.dtype == np.float32
+
+
 @pytest.mark.parametrize("far", [0.0, 1000.0, -1000.0])
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -3])
 def test_softmax_is_a_distribution_along_its_axis_wherever_its_numbers_lie(axis, far):

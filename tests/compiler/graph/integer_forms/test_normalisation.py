@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.integer_forms.normalisation import normal_parameters, softmax_parameters
+from vdla.compiler.graph.integer_forms.normalisation import (
+    finest_scales,
+    normal_parameters,
+    softmax_parameters,
+)
 from vdla.compiler.graph.integers import Quantisation
 from vdla.compiler.rules import Unfit
 from vdla.runtime.host.evaluate import evaluate
-from vdla.runtime.host.normalisation import layer_normalization, softmax, softmax_powers
+from vdla.runtime.host.normalisation import layer_normalization, rms_normalization, softmax, softmax_powers
 from vdla.runtime.host.quantise import dequantize_linear, quantize_linear
 
 RNG = np.random.default_rng(0)
@@ -110,6 +114,37 @@ def test_layer_normalisation_is_that_between_conversions(count, scale, out, bias
     expected = quantised(normal, out)
     assert np.abs(result.astype(int) - expected).max() <= 1
     assert np.mean(result == expected) > 0.8
+
+
+@pytest.mark.parametrize("out", [Quantisation(0.05, 3), Quantisation(1 / 41, -128), Quantisation(2.0, 127)])
+@pytest.mark.parametrize("scale", [1e-4, 0.04, 9.0])
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 100, 768, 4096])
+def test_a_root_mean_square_is_that_between_conversions(count, scale, out):
+    """Rows of any deviation and any mean, with rows whose only value other than 0 is 1."""
+    weights, epsilon = RNG.normal(size=count).clip(-1.5, 1.5).astype(np.float32), 1e-3 * scale**2
+    parameters = normal_parameters(weights, np.zeros(1), epsilon, scale, out, centred=False)
+    assert not isinstance(parameters, Unfit)
+    *vectors, added = parameters
+    x = np.concatenate([rows_of_values(count, 0), np.eye(1, count, dtype=np.int8)])
+    (result,) = evaluate("Int8LayerNormalization", [x, *vectors], {"centred": 0, "epsilon": added})
+    normal = rms_normalization(dequantised(x, scale), weights, axis=-1, epsilon=epsilon)
+    expected = quantised(normal, out)
+    assert np.abs(result.astype(int) - expected).max() <= 1
+    assert np.mean(result == expected) > 0.8
+
+
+@pytest.mark.parametrize("count", [1, 5, 64, 100])
+def test_the_finest_scales_are_those_whose_factors_16_bits_hold(count):
+    weights = RNG.uniform(0.5, 2, count)
+    finest = finest_scales(weights).max()
+    fine, finer = (
+        normal_parameters(weights, np.zeros(1), 1e-5, 0.1, Quantisation(scale, 0))
+        for scale in (finest, finest * 0.999)
+    )
+    assert not isinstance(fine, Unfit)
+    assert np.abs(fine.factors).max() == 32767
+    assert isinstance(finer, Unfit)
+    assert "its weights or biases are large" in finer.reason
 
 
 def test_a_row_of_equal_elements_is_the_bias():

@@ -142,6 +142,29 @@ def why(graph: Graph, real: str) -> str:
     return DefUse(graph).makers[real].reason
 
 
+@pytest.mark.parametrize(
+    ("zero", "reason"),
+    [
+        (
+            3,
+            "RMSNormalization with input dequantizelinear_1_0 of zero point 3; quantise its input "
+            "symmetrically, as it subtracts no mean",
+        ),
+        (
+            0,
+            "RMSNormalization with an axis, constants or scales for which it has no integer form; --explain "
+            "tells which",
+        ),
+    ],
+)
+def test_rows_without_a_mean_have_a_zero_point_of_0(zero, reason):
+    of = QdqBuilder(0)
+    scale = of.constant(np.ones(4, np.float32))
+    real = of.add("RMSNormalization", of.pair(of.input(2, 4), zero=zero), scale, axis=1, epsilon=1e-5)
+    lowered = ToIntegers().run(of.finish(of.pair(real, 0.05)))
+    assert why(lowered, real) == reason
+
+
 @pytest.mark.parametrize("reason", UNFIT)
 def test_what_cannot_be_lowered_stays_and_says_why(reason):
     of = QdqBuilder(0)

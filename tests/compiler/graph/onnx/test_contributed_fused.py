@@ -114,7 +114,7 @@ def test_a_normalisation_by_the_root_mean_square(axis):
         "SimplifiedLayerNormalization", "x g", fed, {"g": normal(*fed["x"].shape[axis:])}, axis=axis
     )
     proto.graph.node[0].domain = ""
-    check(proto, fed)
+    assert [graph_node.op for graph_node in check(proto, fed).nodes] == ["RMSNormalization"]
 
 
 @pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s - b", "x w t z b"])

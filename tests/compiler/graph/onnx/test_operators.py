@@ -242,6 +242,12 @@ FORMS = {
         17,
         [("LayerNormalization", {"axis": 2, "epsilon": 0.01})],
     ),
+    "normalisation by the root mean square from an axis on": (
+        [node("RMSNormalization", "x s", "y", axis=-2, epsilon=0.01)],
+        {"s": np.float32([[1, 2, 3, 4, 5]])},
+        23,
+        [("RMSNormalization", {"axis": 2, "epsilon": 0.01})],
+    ),
     "resized by scales": (
         [node("Resize", "x - s", "y", **RESIZED)],
         {"s": np.float32([1, 1, 3, 2])},

@@ -92,3 +92,31 @@ def unrolled_samples(count: int) -> list[dict[str, np.ndarray]]:
     """Return inputs of `unrolled`."""
     random = np.random.default_rng(0)
     return [{"x": random.standard_normal((3, 2), np.float32)} for _ in range(count)]
+
+
+ROWS = """\
+def f(x: float32[3, 4], z: float32[3, 4]):
+    w: float32[4, 4] = constant([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 1, 4], [5, 0, 0, 1]])
+    g: float32[4] = constant([1, 0.5, 2, 0])
+    m: float32[3, 4] = MatMul(x, w)
+    a: float32[3, 4] = Add(m, z)
+    n: float32[3, 4] = RMSNormalization(a, g, axis=-1, epsilon=1e-05)
+    p: float32[3, 4] = MatMul(n, w)
+    b: float32[3, 4] = Add(a, p)
+    o: float32[3, 4] = RMSNormalization(b, g, axis=1, epsilon=1e-05)
+    y: float32[3, 4] = MatMul(o, w)
+    return y
+"""
+
+
+def rows() -> Graph:
+    """Return sums that normalisations by the root mean square read, between products."""
+    return parse_graph(ROWS)
+
+
+def samples_of_rows(count: int, far: float = 1.0) -> list[dict[str, np.ndarray]]:
+    """Return inputs of `rows`. The last column of `z` is `far` times larger than the others."""
+    random = np.random.default_rng(0)
+    columns = np.array([1, 1, 1, far], np.float32)
+    x, z = random.standard_normal((2, count, 3, 4), np.float32)
+    return [{"x": x[place], "z": z[place] * columns} for place in range(count)]

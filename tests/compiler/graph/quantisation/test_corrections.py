@@ -22,6 +22,25 @@ def test_an_outlying_channel_of_a_normalisation_shrinks_and_results_stay():
         np.testing.assert_allclose(interpret(changed, sample)["y"], interpret(graph, sample)["y"], rtol=1e-4)
 
 
+ONE_ROW = """\
+def f(x: float32[1, 4]):
+    w: float32[4, 4] = constant([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 1, 4], [5, 0, 0, 1]])
+    g: float32[4] = constant([1, 1, 1, 50])
+    n: float32[1, 4] = RMSNormalization(x, g, axis=-1, epsilon=1e-06)
+    y: float32[1, 4] = MatMul(n, w)
+    return y
+"""
+
+
+def test_single_rows_of_a_normalisation_are_measured_on_more_samples():
+    graph, x = parse_graph(ONE_ROW), samples(64)
+    whole, more, few = (with_equalised_channels(Roles(graph), x[:count]) for count in (64, 32, 31))
+    assert whole == more != few
+    assert whole.constants[whole.nodes[0].inputs[1]].tolist() != graph.constants["g"].tolist()
+    for sample in x:
+        np.testing.assert_allclose(interpret(whole, sample)["y"], interpret(graph, sample)["y"], rtol=1e-4)
+
+
 def test_channels_without_readers_to_multiply_stay():
     graph = residual()
     assert with_equalised_channels(Roles(graph, {"m", "d"}), samples(1)) is graph

@@ -7,7 +7,9 @@ from tests.compiler.graph.quantisation.graphs import (
     attention,
     attention_samples,
     residual,
+    rows,
     samples,
+    samples_of_rows,
     unrolled,
     unrolled_samples,
 )
@@ -203,6 +205,27 @@ def test_operands_of_products_of_activations_are_symmetric():
     roles = Roles(attention())
     calibrations = calibrations_of(roles, observe(roles.graph, attention_samples(1), error_weights(roles)))
     assert {name for name, case in calibrations.items() if case.symmetric} == {"a", "p"}
+
+
+def test_rows_that_are_divided_by_their_root_mean_square_are_symmetric():
+    roles = Roles(rows(), normalises=True)
+    calibrations = calibrations_of(roles, observe(roles.graph, samples_of_rows(1), error_weights(roles)))
+    assert {name for name, case in calibrations.items() if case.symmetric} == {"a", "b"}
+
+
+def test_the_weights_of_a_normalisation_bound_its_scale():
+    roles = Roles(rows(), normalises=True)
+    calibrations = calibrations_of(roles, observe(roles.graph, samples_of_rows(1), error_weights(roles)))
+    finest = {name: case.finest for name, case in calibrations.items() if case.finest}
+    assert finest == {"n": pytest.approx(2 * 256 / 32767), "o": pytest.approx(2 * 256 / 32767)}
+
+
+@pytest.mark.parametrize("criterion", Criterion)
+def test_no_scale_is_finer_than_the_operator_before_it_computes(criterion):
+    array = np.random.default_rng(0).uniform(0, 255, 1000)
+    grid = grid_of(calibration(array, finest=4.0), criterion)
+    assert grid == Grid(np.float32(4), -128)
+    assert grid_of(calibration(array, finest=0.1), criterion) == grid_of(calibration(array), criterion)
 
 
 def test_weights_of_convolutions_count_by_input_channel():

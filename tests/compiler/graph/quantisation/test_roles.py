@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from tests.compiler.graph.quantisation.graphs import attention, residual, unrolled
+from tests.compiler.graph.quantisation.graphs import ROWS, attention, residual, rows, unrolled
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation import roles as subject
@@ -26,6 +26,25 @@ def test_a_sum_between_float_operators_and_the_inside_of_a_table_stay_in_float()
 def test_a_node_in_float_has_no_int8_values():
     assert Roles(residual(), {"m", "d"}).narrow == ()
     assert Roles(residual(), {"m"}).narrow == ("g", "d")
+
+
+def test_normalisations_between_integer_operators_compute_with_integers():
+    assert Roles(rows(), normalises=True).others == {"a", "n", "b", "o"}
+    assert Roles(rows(), {"n"}, normalises=True).others == {"a", "b", "o"}
+    assert Roles(rows(), {"n", "o"}, normalises=True).narrow == ("x", "m", "n", "p", "o", "y")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("RMSNormalization(b, g, axis=1", "RMSNormalization(b, w, axis=0"),
+        ("RMSNormalization(b, g,", "RMSNormalization(b, x,"),
+        ("MatMul(o, w)", "Sigmoid(o)"),
+    ],
+    ids=["of other axes", "by a computed scale", "before a float operator"],
+)
+def test_sums_before_other_normalisations_stay_in_float(before, after):
+    assert Roles(parse_graph(ROWS.replace(before, after)), normalises=True).others == {"a", "n"}
 
 
 JOINED = """\

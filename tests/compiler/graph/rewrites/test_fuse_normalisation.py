@@ -15,6 +15,8 @@ POWERS = f"w: float32[256] = constant({softmax_powers(np.float32(0.05)).tolist()
 W = "w: float32[4] = constant([1.0, 2.0, 3.0, 4.0])"
 REAL = "a: float32[2, 4] = DequantizeLinear(x, s, p, axis=0)"
 NORMAL = 'n: float32[2, 4] = LayerNormalization(a, w, w, axis=1, epsilon=1e-05, name="normal")'
+ROOT_MEAN_SQUARE = 'n: float32[2, 4] = RMSNormalization(a, w, axis=1, epsilon=1e-05, name="normal")'
+ZERO = "o: int8 = constant(0)"
 SOFTMAX = 'n: float32[2, 4] = DequantizedSoftmax(x, w, axis=1, name="softmax")'
 NARROW = "y: int8[2, 4] = QuantizeLinear(n, t, p, axis=0)"
 
@@ -33,6 +35,11 @@ FUSED = {
     ),
     "a normalisation": (
         graph_of(S, P, T, W, REAL, NORMAL, NARROW),
+        ["Int8LayerNormalization"],
+        ("x", "y_factors", "y_addends"),
+    ),
+    "a normalisation by the root mean square": (
+        graph_of(S, ZERO, P, T, W, REAL.replace("p,", "o,"), ROOT_MEAN_SQUARE, NARROW),
         ["Int8LayerNormalization"],
         ("x", "y_factors", "y_addends"),
     ),
@@ -57,6 +64,12 @@ def test_operators_between_conversions_become_one(title):
     assert_same_meaning(graph, changed)
 
 
+def test_rows_that_are_divided_by_their_root_mean_square_keep_their_mean():
+    for title, centred in (("a normalisation", 1), ("a normalisation by the root mean square", 0)):
+        changed = FUSE_CONVERSIONS.run(FUSED[title][0])
+        assert changed.nodes[-1].attributes["centred"] == centred
+
+
 V = "w: float32[2, 4] = constant([[1.0, 1.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0]])"
 SEVERAL = ("u: float32[4] = constant([0.5, 1.0, 1.0, 1.0])", "q: int8[4] = constant([0, 0, 0, 0])")
 LEFT_ALONE = {
@@ -77,6 +90,7 @@ LEFT_ALONE = {
     ),
     "a scale that comes in": graph_of(P, T, W, REAL, NORMAL, NARROW, more=", s: float32"),
     "powers that come in": graph_of(T, P, SOFTMAX, NARROW, more=", w: float32[256]"),
+    "a root mean square of another zero point": graph_of(S, P, T, W, REAL, ROOT_MEAN_SQUARE, NARROW),
     "weights that come in": graph_of(S, P, T, REAL, NORMAL, NARROW, more=", w: float32[4]"),
     "a scale that factors of 16 bits do not hold": graph_of(
         S, P, T.replace("0.05", "0.02"), W, REAL, NORMAL, NARROW

@@ -184,18 +184,6 @@ def test_a_scale_along_another_dimension_stays():
 LEFT_ALONE = {
     "a mean that goes out": graph_of(*TO_ROOT, NORMAL, gives="y, m"),
     "a deviation that is read otherwise": graph_of(*TO_ROOT, NORMAL, f"z: {KEPT} = Neg(r)", gives="y, z"),
-    "variances along another dimension": graph_of(
-        MEAN,
-        CENTRED,
-        SQUARES,
-        "v: float32[2, 1, 4] = ReduceMean(s, axes=(1,), keepdims=1)",
-        "a: float32[2, 1, 4] = Add(v, e)",
-        "r: float32[2, 1, 4] = Sqrt(a)",
-        NORMAL,
-    ),
-    "variances of fewer dimensions": graph_of(
-        "m: float32[2, 1, 1] = ReduceMean(x, axes=(1, 2), keepdims=1)", *TO_ROOT[1:], NORMAL
-    ),
     "another quotient of the root": graph_of(*TO_ROOT, f"i: {KEPT} = Div(two, r)", f"y: {FULL} = Mul(d, i)"),
     "another power": graph_of(*TO_ROOT[:-1], f"i: {KEPT} = Pow(a, half)", f"y: {FULL} = Mul(d, i)"),
     "a root of another power": graph_of(*TO_ROOT[:-1], f"r: {KEPT} = Pow(a, quarter)", NORMAL),
@@ -227,13 +215,35 @@ LEFT_ALONE = {
         MEAN, CENTRED, f"s: {FULL} = Pow(x, two)", VARIANCE, ADDED, ROOT, NORMAL
     ),
     "elements that are not centred": graph_of(*TO_ROOT, f"y: {FULL} = Div(x, r)"),
-    "a mean taken off the other way round": graph_of(MEAN, f"d: {FULL} = Sub(m, x)", *TO_ROOT[2:], NORMAL),
-    "a different number of sums": graph_of(
-        f"k: {KEPT} = ReduceSum(x, axes=(2,), keepdims=1)", f"m: {KEPT} = Mul(k, half)", *TO_ROOT[1:], NORMAL
-    ),
     "no epsilon": graph_of(*TO_ROOT[:4], f"r: {KEPT} = Sqrt(v)", NORMAL),
     "epsilon behind the root": graph_of(
         *TO_ROOT[:4], f"r: {KEPT} = Sqrt(v)", f"a: {KEPT} = Add(r, e)", f"y: {FULL} = Div(d, a)"
+    ),
+}
+
+
+@pytest.mark.parametrize("title", LEFT_ALONE)
+def test_what_is_left_alone(title):
+    graph = LEFT_ALONE[title]
+    assert JOIN_PIECES.run(graph) == graph
+
+
+OF_DIFFERENCES = {
+    "variances along another dimension": graph_of(
+        MEAN,
+        CENTRED,
+        SQUARES,
+        "v: float32[2, 1, 4] = ReduceMean(s, axes=(1,), keepdims=1)",
+        "a: float32[2, 1, 4] = Add(v, e)",
+        "r: float32[2, 1, 4] = Sqrt(a)",
+        NORMAL,
+    ),
+    "variances of fewer dimensions": graph_of(
+        "m: float32[2, 1, 1] = ReduceMean(x, axes=(1, 2), keepdims=1)", *TO_ROOT[1:], NORMAL
+    ),
+    "a mean taken off the other way round": graph_of(MEAN, f"d: {FULL} = Sub(m, x)", *TO_ROOT[2:], NORMAL),
+    "a different number of sums": graph_of(
+        f"k: {KEPT} = ReduceSum(x, axes=(2,), keepdims=1)", f"m: {KEPT} = Mul(k, half)", *TO_ROOT[1:], NORMAL
     ),
     "a mean of another tensor": graph_of(
         f"o: {FULL} = Neg(x)", f"m: {KEPT} = ReduceMean(o, axes=(2,), keepdims=1)", *TO_ROOT[1:], NORMAL
@@ -251,10 +261,14 @@ LEFT_ALONE = {
 }
 
 
-@pytest.mark.parametrize("title", LEFT_ALONE)
-def test_what_is_left_alone(title):
-    graph = LEFT_ALONE[title]
-    assert JOIN_PIECES.run(graph) == graph
+@pytest.mark.parametrize("title", OF_DIFFERENCES)
+def test_differences_from_another_mean_are_divided_by_their_root_mean_square(title):
+    graph = OF_DIFFERENCES[title]
+    changed = JOIN_PIECES.run(graph)
+    ops = [each.op for each in changed.nodes]
+    assert "RMSNormalization" in ops
+    assert not {"LayerNormalization", "Sqrt", "Div"} & {*ops}
+    assert_same_meaning(graph, changed)
 
 
 def agreed(nodes, shape, constants) -> Graph:

@@ -75,6 +75,10 @@ REASONS = {
         FUSE_CONVERSIONS,
         test_fuse_normalisation.LEFT_ALONE["rows of several dimensions"],
     ),
+    "quantised_normalisation of y: RMSNormalization 'normal' subtracts no mean, and its input has the zero point -3": (
+        FUSE_CONVERSIONS,
+        test_fuse_normalisation.LEFT_ALONE["a root mean square of another zero point"],
+    ),
     "join_normalisation of y: another node reads a value in the middle of the normalisation": (
         JOIN_PIECES,
         test_join_normalisation.LEFT_ALONE["a mean that goes out"],
