@@ -139,16 +139,17 @@ def _best_tile(task: NormalisedTask, config: AcceleratorConfig, copies: int) -> 
 
 
 def _ring(task: NormalisedTask, pixels: int, config: AcceleratorConfig) -> int:
-    """Return the units of so many pixels whose sums the accumulators hold beside the parameters: two tiles at
-    most; 0 if they do not hold a tile."""
+    """Return the units of so many pixels whose sums the accumulators hold beside the parameters: those of a
+    tile, and the first unit of the next tile; 0 if they do not hold a tile.
+
+    The other units of the next tile wait for STOREs of the tile before. So the LOADs behind them run while
+    the store unit gathers statistics and leaves the bus idle.
+    """
     parameters = task.normal.elements + task.blocks * len(Parameter)
     if parameters > MOST_PARAMETER_SETS * len(Parameter) or pixels > NORMAL_ROWS:
         return 0
-    depth, most = config.depth(MemoryType.ACC), MOST_PARAMETER_SETS * len(Parameter)
-    if (depth - most) // pixels > task.blocks:  # room for the parameters of the next task, too
-        parameters = most
-    units = (depth - parameters) // pixels
-    return min(units, 2 * task.blocks) if units >= task.blocks else 0
+    units = (config.depth(MemoryType.ACC) - parameters) // pixels
+    return min(units, task.blocks + 1) if units >= task.blocks else 0
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def test_a_tile_has_a_row_for_each_pixel_and_the_ring_a_unit_for_each_block(size
     tile = task.tile(SMALL, 1)
     assert tile is not None
     assert tile.pixels <= NORMAL_ROWS
-    assert task.blocks <= tile.ring <= 2 * task.blocks
+    assert task.blocks <= tile.ring <= task.blocks + 1
 
 
 @pytest.mark.parametrize(

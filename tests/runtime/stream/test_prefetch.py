@@ -8,7 +8,7 @@ import pytest
 from tests.runtime.stream.recorded import instructions
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Statistic
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.prefetch import PIECE_CYCLES, Schedule, prefetch
 from vdla.runtime.stream.weight_moves import MARGIN_CYCLES
@@ -20,6 +20,25 @@ ELEMENT_CYCLES = TINY.element_bytes(WGT) // (TINY.bus_bits // 8)
 PIECE = PIECE_CYCLES // ELEMENT_CYCLES  # elements
 LATENCY = 64
 STALL = 10_000  # cycles that the LOAD of inputs waits
+
+
+def normalising(*, cycles: int) -> tuple[StreamBuilder, Schedule]:
+    """Return two layers of a GEMM each, and a schedule in which a NORMALISE takes so many of the cycles for
+    which the inputs of the second layer wait."""
+    builder = StreamBuilder(TINY.with_changes(extensions=tuple(Extension)))
+    builder.load(WGT, 0, "w0", 0, Rows(1, 8, 8))
+    builder.gemm(((0, 0, 0),), Loop(), Loop(8, wgt=1))
+    builder.gather_statistics(0, Rows(1, 1, 1), Statistic.MOMENTS, anew=True)
+    builder.load(INP, 4, "x", 0, Rows(1, 4, 4))
+    builder.load(WGT, 64, "w1", 0, Rows(1, 8, 8))
+    builder.gemm(((0, 4, 64),), Loop(), Loop(8, wgt=1))
+    builder.finish()
+    schedule = schedule_of(builder)
+    number = next(
+        number for number, each in enumerate(instructions(builder.record)) if each.form is isa.Normalise
+    )
+    schedule.retired[number] = schedule.started[number] + cycles
+    return builder, schedule
 
 
 def recorded(*, place: int = 64, size: int = 8, after_store: bool = False, pads: int = 0, halvings: int = 0):
@@ -79,6 +98,12 @@ def test_weights_move_before_the_inputs_that_wait():
     assert loads(moved) == [(INP, 0, 4), (WGT, 0, 8), (WGT, 64, 8), (INP, 4, 4)]
     owners = [each.owner for each in instructions(moved.record) if each.form is isa.Load]
     assert owners == [0, 0, 0, 1, 1, 1]  # the third loads micro-ops
+
+
+@pytest.mark.parametrize(("cycles", "moves"), [(STALL // 3, True), (STALL * 3 // 4, False)])
+def test_weights_stay_behind_waits_that_normalises_fill(cycles, moves):
+    builder, schedule = normalising(cycles=cycles)
+    assert (moved_of(builder, schedule) is not None) == moves
 
 
 @pytest.mark.parametrize(
