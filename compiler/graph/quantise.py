@@ -68,8 +68,8 @@ class Quantised(Candidate):
 
     @property
     def in_float(self) -> tuple[str, ...]:
-        """The layers that were kept in float, by name."""
-        return _names(self.roles.graph, self.roles.in_float)
+        """The layers that were kept in float, by name, other than `rows`."""
+        return _names(self.roles.graph, self.roles.in_float - self.rows)
 
 
 def quantise(
