@@ -108,7 +108,7 @@ UNFIT = {
     "Add with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": lambda of: (
         of.add("Add", of.quantised(2, 3), of.quantised(3))
     ),
-    "Mul with constant operand c2; the accelerator takes inputs that are not constant, except for Add and Concat": lambda of: (
+    "Mul with constant operand c2; the accelerator takes computed inputs (Add, Concat: also constants)": lambda of: (
         of.add("Mul", of.quantised(3), of.weights(3, axis=-1))
     ),
     "Add with a scale of an operand 18000 times the result's; "
