@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hw.spec.isa import WORD_BITS, Load, field_of
+from vdla.hw.spec.encoding import WORD_BITS, field_of
+from vdla.hw.spec.isa import Load
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import PAGE_BYTES
 from vdla.runtime.devices.registry import device_of

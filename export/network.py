@@ -9,7 +9,8 @@ from vdla.export.c_text import KEYWORDS, ExportError, array, c_type, comment, si
 from vdla.export.image import WORD_BYTES, Image
 from vdla.export.operators import call_of
 from vdla.export.values import VIEWS, CpuValues, bytes_of, elements_of
-from vdla.hw.spec.isa import WORD_BITS, Load, field_of
+from vdla.hw.spec.encoding import WORD_BITS, field_of
+from vdla.hw.spec.isa import Load
 from vdla.runtime.layout import IMAGE_RANK, Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Plan, Value
 from vdla.runtime.windows import Windows

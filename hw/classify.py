@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from vdla.hw.layouts import decode
 from vdla.hw.signatures import kind_layout
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.meaning import RESTRICTIONS, Restriction, members, restrictions_of
 from vdla.hw.spec.memories import loaded_by
@@ -80,7 +80,7 @@ class Classifier(wiring.Component):
         value = word[rule.field]
         allowed = _among(value, rule.allowed(self.config))
         if rule.moot:
-            kind = isa.field_of(form, rule.field, self.config).kind
+            kind = encoding.field_of(form, rule.field, self.config).kind
             allowed |= (word[rule.moot] == 0) & _among(value, members(kind, self.config))
         return allowed if rule.of is None else allowed | (word.memory_type != rule.of)
 

@@ -4,14 +4,14 @@ from amaranth import Shape
 from amaranth.hdl import Value
 from amaranth.lib import data
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 
 
 def encoding_layout(form: isa.Form, config: AcceleratorConfig) -> data.FlexibleLayout:
     """Return the memory layout of an instruction class, or of `MicroOp`."""
-    placed = [isa.OPCODE_FIELD] if form is not isa.MicroOp else []
-    placed += isa.layout(form, config)
+    placed = [encoding.OPCODE_FIELD] if form is not isa.MicroOp else []
+    placed += encoding.layout(form, config)
     members = {field.name: data.Field(Shape(field.width, field.signed), field.start) for field in placed}
     width = config.uop_bits if form is isa.MicroOp else config.instruction_bits
     return data.FlexibleLayout(width, members)

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
 
 from vdla.hw.signatures import has_banks, has_shadow
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import alu_slots, source_slots
 from vdla.hw.spec.vocabulary import Extension, MemoryType
@@ -41,7 +41,7 @@ WINDOW_FIELDS = ("more_rows", "wide", "row_step")
 
 def width_of_field(name: str, config: AcceleratorConfig) -> int:
     """Return the bits of a field of a DEPTHWISE."""
-    return isa.field_of(isa.Depthwise, name, config).width
+    return encoding.field_of(isa.Depthwise, name, config).width
 
 
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:

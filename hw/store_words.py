@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from vdla.hw.layouts import decode
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, NormalParameter, Statistic
 
@@ -30,7 +30,7 @@ def decode_shared(config: AcceleratorConfig, word: Value) -> data.View:
         return view
     bits, chosen = [*word], is_normalise(config, word)
     for name in SHARED:
-        here, there = (isa.field_of(form, name, config) for form in (isa.Store, isa.Normalise))
+        here, there = (encoding.field_of(form, name, config) for form in (isa.Store, isa.Normalise))
         if here.start != there.start:
             for bit in range(here.width):
                 bits[here.start + bit] = Mux(chosen, word[there.start + bit], word[here.start + bit])

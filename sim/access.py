@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import AccessError
 from vdla.hw.spec.touched import accesses, extent, fields_of, named, rows_in_dram
@@ -70,5 +70,5 @@ def check_access(program: DecodedStream, index: int, uop: np.ndarray, dram_bytes
 
 def uop_column(uop: np.ndarray, name: str, config: AcceleratorConfig) -> np.ndarray:
     """Return int64[n]: field `name` of encoded micro-ops uint[n]."""
-    field = isa.field_of(isa.MicroOp, name, config)
+    field = encoding.field_of(isa.MicroOp, name, config)
     return uop.astype(np.int64) >> field.start & ((1 << field.width) - 1)

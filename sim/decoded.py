@@ -1,7 +1,7 @@
 """A whole instruction stream as columns: decoded, judged and assigned to units at NumPy speed.
 
-Everything is derived from `isa.layout`, `codec.decode` and `units`; no bit position and no rule is repeated
-here.
+Everything is derived from `encoding.layout`, `codec.decode` and `units`; no bit position and no rule is
+repeated here.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec import codec, isa, touched
+from vdla.hw.spec import codec, encoding, isa, touched
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.declared import PlacedField
@@ -25,7 +25,7 @@ from vdla.sim.records import BoolArray, ByteArray, IntArray
 
 ENUM_BITS = 3
 SECOND_BITS = max(isa.HALVINGS_BITS, isa.STATISTIC_BITS)  # of the second field that is restricted
-MOVES_BIT = isa.OPCODE_BITS + ENUM_BITS
+MOVES_BIT = encoding.OPCODE_BITS + ENUM_BITS
 INSTRUCTION_TABLE_BYTES = 512
 """What the simulators' and the verifier's tables take at most for an instruction."""
 
@@ -34,13 +34,13 @@ INSTRUCTION_TABLE_BYTES = 512
 def slots(form: type[isa.Instruction], config: AcceleratorConfig) -> dict[str, int]:
     """Return the column of `DecodedStream.table` in which each field of `form` stands: its place in the
     declaration."""
-    return {field.name: slot for slot, field in enumerate(isa.layout(form, config))}
+    return {field.name: slot for slot, field in enumerate(encoding.layout(form, config))}
 
 
 @memoised(1024)
 def slot_count(config: AcceleratorConfig) -> int:
     """Return the columns of `DecodedStream.table`: the fields of the form that has most."""
-    return max(len(isa.layout(form, config)) for form in isa.instructions_of(config))
+    return max(len(encoding.layout(form, config)) for form in isa.instructions_of(config))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class DecodedStream:
 
     def word(self, index: int) -> int:
         """Return the encoding of the instruction at `index`."""
-        return sum(int(word) << isa.WORD_BITS * place for place, word in enumerate(self.words[index]))
+        return sum(int(word) << encoding.WORD_BITS * place for place, word in enumerate(self.words[index]))
 
     def instruction(self, index: int) -> isa.Instruction:
         """Return the decoded instruction at `index`.
@@ -187,14 +187,14 @@ def decode_stream(stream: ByteArray, config: AcceleratorConfig) -> DecodedStream
 def _decode(program: DecodedStream) -> None:
     """Fill in everything but the words."""
     config, words, table = program.config, program.words, program.table
-    program.opcode[:] = words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1)
+    program.opcode[:] = words[:, 0] & np.uint64((1 << encoding.OPCODE_BITS) - 1)
     key = program.opcode.astype(np.int64)
     for form in isa.instructions_of(config):
         rows = np.flatnonzero(program.opcode == form.opcode)
         if not rows.size:
             continue
         encoded = words[rows]
-        for slot, field in enumerate(isa.layout(form, config)):
+        for slot, field in enumerate(encoding.layout(form, config)):
             table[rows, slot] = _extract(encoded, field)
         key[rows] = _meaning_key(form, table[rows], config)
     meaning = _meanings(config)
@@ -211,7 +211,7 @@ def _first(mask: BoolArray, otherwise: int) -> int:
 def _extract(words: NDArray[np.uint64], field: PlacedField) -> IntArray:
     """Return int64[n]: the value of `field` in words uint64[n, ...]. A field lies in one word, by the
     layout."""
-    word, start = divmod(field.start, isa.WORD_BITS)
+    word, start = divmod(field.start, encoding.WORD_BITS)
     value = (words[:, word] >> np.uint64(start) & np.uint64((1 << field.width) - 1)).astype(np.int64)
     return np.where(value > field.high, value - (1 << field.width), value) if field.signed else value
 
@@ -236,20 +236,20 @@ class _Meanings:
 
 
 def _enum_field(form: type[isa.Instruction], config: AcceleratorConfig) -> PlacedField | None:
-    return next((field for field in isa.layout(form, config) if field.kind is not int), None)
+    return next((field for field in encoding.layout(form, config) if field.kind is not int), None)
 
 
 def _second_field(form: type[isa.Instruction], config: AcceleratorConfig) -> PlacedField | None:
     """Return the field that is restricted beside the first enumerated field; no form has several."""
     first, names = _enum_field(form, config), {rule.field for rule in restrictions_of(form, config)}
-    others = (field for field in isa.layout(form, config) if field.name in names and field != first)
+    others = (field for field in encoding.layout(form, config) if field.name in names and field != first)
     return next(others, None)
 
 
 def _meaning_key(form: type[isa.Instruction], table: IntArray, config: AcceleratorConfig) -> IntArray:
     key, place = np.full(len(table), int(form.opcode), np.int64), slots(form, config)
     if field := _enum_field(form, config):
-        key |= table[:, place[field.name]] << isa.OPCODE_BITS
+        key |= table[:, place[field.name]] << encoding.OPCODE_BITS
     if "x_size" in place:
         key |= (table[:, place["x_size"]] != 0).astype(np.int64) << MOVES_BIT
     if field := _second_field(form, config):
@@ -263,12 +263,12 @@ def _meanings(config: AcceleratorConfig) -> _Meanings:
     meanings = _Meanings(np.zeros(count, bool), np.zeros(count, np.uint8))
     forms, values = isa.instructions_of(config), range(1 << ENUM_BITS)
     for form, value, moves, second in product(forms, values, (0, 1), range(1 << SECOND_BITS)):
-        key = form.opcode | value << isa.OPCODE_BITS | moves << MOVES_BIT | second << MOVES_BIT + 1
+        key = form.opcode | value << encoding.OPCODE_BITS | moves << MOVES_BIT | second << MOVES_BIT + 1
         word = int(form.opcode)
         if field := _enum_field(form, config):
             word |= value << field.start
         if moves and "x_size" in slots(form, config):
-            word |= 1 << isa.field_of(form, "x_size", config).start
+            word |= 1 << encoding.field_of(form, "x_size", config).start
         if field := _second_field(form, config):
             word |= second << field.start
         elif second:

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, dram_access, forms_in_dram
 from vdla.hw.spec.touched import Fields, happens, rows_in_dram
@@ -128,7 +128,7 @@ def element_bytes(memory: IntArray, fields: Fields, config: AcceleratorConfig) -
         memory: int64[m], memory types.
         fields: of the instructions.
     """
-    codes = 1 << isa.field_of(isa.Load, "memory_type", config).width
+    codes = 1 << encoding.field_of(isa.Load, "memory_type", config).width
     sizes = np.zeros((codes, 1 << isa.HALVINGS_BITS), np.int64)
     for kind, halvings in product(MemoryType, range(sizes.shape[1])):
         sizes[kind, halvings] = config.element_bytes(kind, halvings)

@@ -27,7 +27,7 @@ from vdla.compiler.codegen.hardware_loops import (
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, condition_boxes, conditions_of
 from vdla.compiler.ir.calls import Call
 from vdla.compiler.ir.nodes import IrError, Read
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.stream.builder import Loop
@@ -303,7 +303,7 @@ def _is_row(steps: Steps, column: int, config: AcceleratorConfig) -> bool:
     """Whether a loop can be the inner hardware loop: a step of one or two columns, and constant weights."""
     dst, src, wgt = steps.steps
     slides = src in (column, 2 * column) and wgt == 0 and 0 <= dst < config.depth(MemoryType.ACC)
-    return slides and steps.trips <= isa.field_of(isa.Depthwise, "iter_in", config).high
+    return slides and steps.trips <= encoding.field_of(isa.Depthwise, "iter_in", config).high
 
 
 def _check_room(loops: Sequence[Steps], config: AcceleratorConfig) -> None:

@@ -132,10 +132,15 @@ def text() -> str:
 
 
 def shared_conditions() -> str:
-    """Return the conditions that apply to all operators."""
-    return (
-        f"On the accelerator every operator needs {conditions(COMMON)}. Every integer operator needs a "
-        f"configuration with {conditions(CONFIGURATION)}, whose scratchpads hold a tile of it."
+    """Return the conditions that apply to all operators, as lists."""
+    return "\n".join(
+        (
+            "On the accelerator, every operator needs:\n",
+            *(f"- {rule.takes}" for rule in COMMON),
+            "\nEvery integer operator needs a configuration with:\n",
+            *(f"- {rule.takes}" for rule in CONFIGURATION),
+            "- scratchpads that hold a tile of it",
+        )
     )
 
 

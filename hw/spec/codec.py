@@ -5,7 +5,7 @@ from dataclasses import fields
 from enum import IntEnum
 from typing import TypeVar
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError
@@ -25,7 +25,7 @@ def encode(item: isa.Instruction | isa.MicroOp, config: AcceleratorConfig) -> in
     form = type(item)
     if isinstance(item, isa.Instruction):
         check_form(type(item), config)
-    placed = isa.layout(form, config)
+    placed = encoding.layout(form, config)
     word = 0 if issubclass(form, isa.MicroOp) else int(form.opcode)
     for field in placed:
         value = int(getattr(item, field.name))
@@ -66,7 +66,7 @@ def decode(word: int, config: AcceleratorConfig) -> isa.Instruction:
     Raises:
         EncodingError: no instruction has this opcode, memory type or ALU operation here.
     """
-    code = word & ((1 << isa.OPCODE_BITS) - 1)
+    code = word & ((1 << encoding.OPCODE_BITS) - 1)
     forms = {form.opcode: form for form in isa.instructions_of(config)}
     if code not in forms:
         raise EncodingError(f"opcode {code} is not an instruction; there are {_named(forms)}")
@@ -81,7 +81,7 @@ def decode_uop(word: int, config: AcceleratorConfig) -> isa.MicroOp:
 
 
 def _unpack(form: type[Item], word: int, config: AcceleratorConfig) -> Item:
-    return form(**{field.name: _value(form, field, word, config) for field in isa.layout(form, config)})
+    return form(**{field.name: _value(form, field, word, config) for field in encoding.layout(form, config)})
 
 
 def _value(form: isa.Form, field: PlacedField, word: int, config: AcceleratorConfig) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, TypeVar
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.consistency import BUFFERS, LEAST_BURST_BYTES, MOST_BURST_BYTES, check_consistency
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import MEMORIES, scratchpad_of, scratchpads_of
@@ -237,12 +237,12 @@ class AcceleratorConfig:
     @cached_property
     def uop_bits(self) -> int:
         """Width of a micro-op: 32 bits, or 64 where its fields need more."""
-        return isa.uop_bits(self)
+        return encoding.uop_bits(self)
 
     @cached_property
     def instruction_bits(self) -> int:
         """Width of an instruction: 128 bits, or 256 where the fields of an instruction need more."""
-        return isa.instruction_bits(self)
+        return encoding.instruction_bits(self)
 
     @property
     def instruction_bytes(self) -> int:
@@ -252,7 +252,7 @@ class AcceleratorConfig:
     @cached_property
     def sram_base_bits(self) -> int:
         """Width of `sram_base`, which reaches every element of every scratchpad."""
-        return isa.field_of(isa.Load, "sram_base", self).width
+        return encoding.field_of(isa.Load, "sram_base", self).width
 
     @property
     def bus_bytes(self) -> int:

@@ -106,13 +106,10 @@ _PADDED_ROWS = (
 )
 _GATHERED_ROWS = Axis("x_size", "y_size", "y_pad_0", "y_pad_1"), Axis("1", "x_size")
 _STORED_ROWS = Axis("x_size", "y_size"), Axis("1", "x_size")
-_PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"
-_NORMAL = f"{len(NormalParameter)} * normal - {len(NormalParameter)}"
 MICRO_OP_COUNT = "uop_end - uop_begin"
 _COLUMNS = (  # inputs of a row: one in each slot
     f"iter_in + stride_2 * iter_in - stride_2 + {WIDE_TAPS - TAPS} * wide + {TAPS - 1}"
 )
-_TABLE = f"{isa.TABLE_ELEMENTS} * table - {isa.TABLE_ELEMENTS}"
 
 
 def _operand(field: str, memory: MemoryType, **how: Any) -> Access:
@@ -129,6 +126,28 @@ def _row_operand(field: str, memory: MemoryType, step: str, row: int = 0) -> Acc
     return Access(memory, base, outer, inner, uop_field=field, reads=True, where=where)
 
 
+def _begin_of(field: str, size: int) -> str:
+    """Return the first element of the block of `size` elements whose number is `field`, counted from 1."""
+    return f"{size} * {field} - {size}"
+
+
+def _block(memory: MemoryType, base: str, size: int, *where: str) -> Access:
+    """Return the read of a block of `size` elements, where all fields `where` are positive."""
+    return Access(memory, base, ONCE, Axis("1", str(size)), reads=True, where=where)
+
+
+def _outputs(*where: str) -> tuple[Access, Access]:
+    """Return the writes of outputs into INP and into DRAM, where all fields `where` are positive."""
+    inp, out = MemoryType.INP, MemoryType.OUT
+    return (
+        Access(inp, "dram_base", *_DRAM_ROWS, writes=True, where=where, of=inp),
+        Access(out, "dram_base", *_DRAM_ROWS, writes=True, in_dram=True, where=where, of=out),
+    )
+
+
+_ACCUMULATORS = Access(MemoryType.OUT, "sram_base", *_STORED_ROWS, reads=True)
+_PARAMETERS = _block(MemoryType.ACC, _begin_of("parameters", len(Parameter)), len(Parameter), "parameters")
+_TABLE = _begin_of("table", isa.TABLE_ELEMENTS)
 _MICRO_OPS = Access(MemoryType.UOP, "uop_begin", ONCE, Axis("1", MICRO_OP_COUNT), reads=True)
 FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
     isa.Load: Footprint(
@@ -143,36 +162,14 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
         Unit.STORE,
         ("y_size", "x_size"),
         (
-            Access(MemoryType.OUT, "sram_base", *_STORED_ROWS, reads=True),
-            Access(
-                MemoryType.ACC,
-                _PARAMETERS,
-                ONCE,
-                Axis("1", str(len(Parameter))),
-                reads=True,
-                where=("parameters",),
-            ),
-            Access(
-                MemoryType.TABLE,
-                _TABLE,
-                ONCE,
-                Axis("1", str(isa.TABLE_ELEMENTS)),
-                reads=True,
-                where=("parameters", "table"),
-            ),
-            Access(
-                MemoryType.ACC,
-                "0",
-                ONCE,
-                Axis("1", str(len(Parameter))),
-                reads=True,
-                where=("parameters", "residual"),
-            ),
+            _ACCUMULATORS,
+            _PARAMETERS,
+            _block(MemoryType.TABLE, _TABLE, isa.TABLE_ELEMENTS, "parameters", "table"),
+            _block(MemoryType.ACC, "0", len(Parameter), "parameters", "residual"),
             Access(
                 MemoryType.RES, "residual - 1", *_STORED_ROWS, reads=True, where=("parameters", "residual")
             ),
-            Access(MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, of=MemoryType.INP),
-            Access(MemoryType.OUT, "dram_base", *_DRAM_ROWS, writes=True, in_dram=True, of=MemoryType.OUT),
+            *_outputs(),
         ),
     ),
     isa.Gemm: Footprint(
@@ -229,43 +226,11 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
         Unit.STORE,
         ("y_size", "x_size"),
         (
-            Access(MemoryType.OUT, "sram_base", *_STORED_ROWS, reads=True),
-            Access(
-                MemoryType.ACC,
-                _PARAMETERS,
-                ONCE,
-                Axis("1", str(len(Parameter))),
-                reads=True,
-                where=("parameters",),
-            ),
-            Access(
-                MemoryType.TABLE,
-                _TABLE,
-                ONCE,
-                Axis("1", str(isa.POWER_TABLE_ELEMENTS)),
-                reads=True,
-                where=("table",),
-            ),
-            Access(
-                MemoryType.ACC,
-                _NORMAL,
-                ONCE,
-                Axis("1", str(len(NormalParameter))),
-                reads=True,
-                where=("normal",),
-            ),
-            Access(
-                MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, where=("normal",), of=MemoryType.INP
-            ),
-            Access(
-                MemoryType.OUT,
-                "dram_base",
-                *_DRAM_ROWS,
-                writes=True,
-                in_dram=True,
-                where=("normal",),
-                of=MemoryType.OUT,
-            ),
+            _ACCUMULATORS,
+            _PARAMETERS,
+            _block(MemoryType.TABLE, _TABLE, isa.POWER_TABLE_ELEMENTS, "table"),
+            _block(MemoryType.ACC, _begin_of("normal", len(NormalParameter)), len(NormalParameter), "normal"),
+            *_outputs("normal"),
         ),
     ),
 }

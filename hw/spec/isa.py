@@ -1,27 +1,20 @@
 """The instruction set, declared once: codec, assembler, hardware layouts and reference page derive from it.
 
 Each instruction is a frozen dataclass whose fields, in order, are the fields of its encoding from bit 0
-upward. A field that would cross a multiple of 64 starts at it, which is how C packs the bit-fields of VTA's
-structures. Instructions and micro-ops have VTA's widths where all fields fit, and the next power of two that
-holds them where they do not.
+upward. `vdla.hw.spec.encoding` places them.
 
-Source: VTA's `hw_spec.h` for the encoding; `docs/isa.md`, generated from this file, for the reader.
+Source: `docs/isa.md`, generated from this file, for the reader.
 """
 
-from collections.abc import Iterable
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import IntEnum
-from itertools import count
 from typing import ClassVar, TypeAlias
 
-from vdla.hw.spec.declared import ANY_INDEX, ROW_BITS, Depths, PlacedField, bits, code, width_of
-from vdla.hw.spec.memo import memoised
+from vdla.hw.spec.declared import ANY_INDEX, ROW_BITS, Depths, bits, code
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
-    VTA_INSTRUCTION_BITS,
     VTA_LOOP_BITS,
-    VTA_UOP_BITS,
     AluOpcode,
     Extension,
     MemoryType,
@@ -30,8 +23,6 @@ from vdla.hw.spec.vocabulary import (
     Statistic,
 )
 
-OPCODE_BITS = 3
-WORD_BITS = 64
 LOOP_BITS = VTA_LOOP_BITS
 SIZE_BITS = 16
 PARAMETER_SET_BITS = 6
@@ -482,93 +473,3 @@ BY_OPCODE = {form.opcode: form for form in INSTRUCTIONS}
 def instructions_of(config: Depths) -> tuple[type[Instruction], ...]:
     """Return the forms of instructions that a configuration has."""
     return tuple(form for form in INSTRUCTIONS if form.extension is None or config.has(form.extension))
-
-
-OPCODE_FIELD = PlacedField("opcode", 0, OPCODE_BITS, False, Opcode, str(OPCODE_BITS), "instruction")
-
-
-@memoised(1024)
-def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
-    """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
-
-    VTA's fields are packed in order. Fields of enabled extensions then take the bits of the fields that they
-    stand instead of, or the lowest free bits, so that they do not move other fields. Returns the fields in
-    order of declaration, without the opcode, the fields of disabled extensions and fields that give way.
-    """
-    placed: dict[str, PlacedField] = {}
-    position = 0 if form is MicroOp else OPCODE_BITS
-    for declared in _own_fields(form):
-        width = width_of(declared.metadata["width"], config)
-        room = declared.metadata["room"] or width
-        if position // WORD_BITS != (position + room - 1) // WORD_BITS:
-            position = -(-position // WORD_BITS) * WORD_BITS
-        placed[declared.name] = _place(declared, position, width)
-        position += room
-    for declared in _extension_fields(form, config):
-        width, others = width_of(declared.metadata["width"], config), declared.metadata["instead_of"]
-        start = placed[others[0]].start if others else _free_position(placed.values(), width)
-        placed[declared.name] = _place(declared, start, width)
-    return tuple(
-        placed[declared.name]
-        for declared in fields(form)
-        if declared.name in placed and not _gives_way(declared, config)
-    )
-
-
-def _gives_way(declared: Field[int], config: Depths) -> bool:
-    """Return whether another field has the bits of this field."""
-    extension = declared.metadata["gives_way_to"]
-    return extension is not None and config.has(extension)
-
-
-def _own_fields(form: Form) -> list[Field[int]]:
-    return [declared for declared in fields(form) if declared.metadata["extension"] is None]
-
-
-def _extension_fields(form: Form, config: Depths) -> list[Field[int]]:
-    return [
-        declared
-        for declared in fields(form)
-        if declared.metadata["extension"] is not None and config.has(declared.metadata["extension"])
-    ]
-
-
-def _place(declared: Field[int], position: int, width: int) -> PlacedField:
-    about = declared.metadata
-    return PlacedField(
-        declared.name, position, width, about["signed"], about["kind"], str(about["width"]), about["help"]
-    )
-
-
-def _free_position(placed: Iterable[PlacedField], width: int) -> int:
-    """Return the lowest position of an instruction with `width` free bits in one 64-bit word."""
-    taken = {bit for field in placed for bit in range(field.start, field.end)} | set(range(OPCODE_BITS))
-    starts = (start for start in count() if start // WORD_BITS == (start + width - 1) // WORD_BITS)
-    return next(start for start in starts if not taken & set(range(start, start + width)))
-
-
-def instruction_bits(config: Depths) -> int:
-    """Return the width of every instruction of `config`: VTA's, doubled until the fields of each fit."""
-    return _doubled(
-        VTA_INSTRUCTION_BITS, max(map(_end, (layout(form, config) for form in instructions_of(config))))
-    )
-
-
-def uop_bits(config: Depths) -> int:
-    """Return the width of a micro-op of `config`: VTA's, doubled until its fields fit."""
-    return _doubled(VTA_UOP_BITS, _end(layout(MicroOp, config)))
-
-
-def _end(placed: Iterable[PlacedField]) -> int:
-    return max(field.end for field in placed)
-
-
-def _doubled(width: int, needed: int) -> int:
-    while width < needed:
-        width *= 2
-    return width
-
-
-def field_of(form: Form, name: str, config: Depths) -> PlacedField:
-    """Return the field `name` of `form` as `config` encodes it."""
-    return next(placed for placed in layout(form, config) if placed.name == name)

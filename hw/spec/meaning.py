@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import NORMALISABLE, AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.memories import loadable_in, memories_of, storable_in
@@ -72,7 +72,7 @@ RESTRICTIONS: dict[type[isa.Instruction], tuple[Restriction, ...]] = {
 
 def restrictions_of(form: type[isa.Instruction], config: AcceleratorConfig) -> tuple[Restriction, ...]:
     """Return the restrictions of a form of instruction on the fields that a configuration has."""
-    present = {placed.name for placed in isa.layout(form, config)}
+    present = {placed.name for placed in encoding.layout(form, config)}
     return tuple(rule for rule in RESTRICTIONS.get(form, ()) if rule.field in present)
 
 

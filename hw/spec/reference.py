@@ -8,6 +8,7 @@ from typing import Any
 from vdla.hw.spec import isa, registers, units
 from vdla.hw.spec.config import LEAST_BLOCKS, NORMALISABLE, AcceleratorConfig
 from vdla.hw.spec.declared import INDEX_LETTERS
+from vdla.hw.spec.encoding import OPCODE_FIELD, WORD_BITS, layout
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.memories import MEMORIES, loaded_by
 from vdla.hw.spec.normalisation import (
@@ -216,13 +217,13 @@ hardware.
 `vdla disasm tests/vectors/vta/conv3x3_d.npz` prints a stream as text; `vdla asm` assembles it.
 
 Task instructions have {VTA_INSTRUCTION_BITS} bits and micro-ops {VTA_UOP_BITS}, as in VTA. Fields are packed
-from bit 0 upward in the order given. A field that would cross a multiple of {isa.WORD_BITS} starts at it.
+from bit 0 upward in the order given. A field that would cross a multiple of {WORD_BITS} starts at it.
 Fields of extensions then take the lowest free bits. Widths follow from the configuration:
 {_LETTERS}.
 
 If the fields of a micro-op need more bits, all micro-ops of the configuration have {2 * VTA_UOP_BITS}.
 If the fields of one instruction need more, all instructions have {2 * VTA_INSTRUCTION_BITS}. The fields
-that do not fit the first two words of {isa.WORD_BITS} bits are then in the third and fourth. `vdla config`
+that do not fit the first two words of {WORD_BITS} bits are then in the third and fourth. `vdla config`
 shows both widths. A stream is little-endian. Its address is a multiple of an instruction's bytes.
 
 The tables show the bits of the configuration `{DEFAULT.name}`. Every address counts elements of its memory.
@@ -236,7 +237,7 @@ def _form(form: isa.Form) -> str:
     if issubclass(form, isa.MicroOp):
         title, opcode = "Micro-op", []
     else:
-        title, opcode = f"{form.opcode.name} (opcode {form.opcode.value})", [isa.OPCODE_FIELD]
+        title, opcode = f"{form.opcode.name} (opcode {form.opcode.value})", [OPCODE_FIELD]
     rows = (
         (
             f"`{field.name}`",
@@ -244,7 +245,7 @@ def _form(form: isa.Form) -> str:
             field.formula + (", signed" if field.signed else ""),
             field.help,
         )
-        for field in (*opcode, *isa.layout(form, DEFAULT))
+        for field in (*opcode, *layout(form, DEFAULT))
     )
     return f"## {title}\n{getdoc(form)}\n\n{_table(('field', 'bits', 'width', 'meaning'), rows)}"
 

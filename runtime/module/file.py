@@ -24,8 +24,8 @@ import numpy as np
 from msgspec import Meta
 
 from vdla.hw.spec.config import AcceleratorConfig, parameters
+from vdla.hw.spec.encoding import WORD_BITS
 from vdla.hw.spec.errors import VdlaError
-from vdla.hw.spec.isa import WORD_BITS
 from vdla.hw.spec.limits import (
     ARCHIVE_MEMBERS,
     ARRAY_BYTES,

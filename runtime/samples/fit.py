@@ -198,8 +198,8 @@ def _of_array(array: np.ndarray, who: str, name: str, declared: Declared) -> _Pa
     if wanted is None:
         raise InputError(
             f"{who} is {_text(array)}, and the file leaves open how many axes it has: give --shape "
-            f"{name}={_option(shape)} if that is one sample, or --shape {name}={_option(shape[1:])} if it "
-            "is a stack"
+            f"{name}={_option(shape)} if the array holds a single sample, or --shape "
+            f"{name}={_option(shape[1:])} if it is a stack"
         )
     if wanted and len(shape) == len(wanted) and _fits(shape[1:], wanted[1:]):
         parts = _along_first(array, who, name, declared)
@@ -232,8 +232,8 @@ def _along_first(array: np.ndarray, who: str, name: str, declared: Declared) -> 
         option = f"{name}={_option(array.shape)}"
         raise InputError(
             f"{who} is {_text(array)}, and the file leaves its first extent open ({declared}): give --shape "
-            f"{option} if that is one sample, or --shape {name}={_option((1, *array.shape[1:]))} if it holds "
-            f"{count}"
+            f"{option} if the array holds a single sample, or --shape "
+            f"{name}={_option((1, *array.shape[1:]))} if it holds {count}"
         )
     batch = first or 1
     if count % batch:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError
@@ -90,8 +90,8 @@ class Stream:
             EncodingError: an address, in elements, does not fit `dram_base`.
         """
         words = self.words.copy()
-        field = isa.field_of(isa.Load, "dram_base", self.config)
-        word, start = divmod(field.start, isa.WORD_BITS)
+        field = encoding.field_of(isa.Load, "dram_base", self.config)
+        word, start = divmod(field.start, encoding.WORD_BITS)
         sizes = _element_bytes(words, self.config)
         for name, positions in self.tensors.items():
             base = addresses[name] // sizes[positions]
@@ -400,7 +400,7 @@ class StreamBuilder:
         chosen = order[recorded]
         pushes = flags[recorded] >> np.uint64(isa.FLAGS.index("push_prev")) != 0
         beside = loads_beside(self.record.opcodes()[chosen], self.record.halves(self.config)[chosen], pushes)
-        place, start = divmod(isa.field_of(isa.Load, "beside", self.config).start, isa.WORD_BITS)
+        place, start = divmod(encoding.field_of(isa.Load, "beside", self.config).start, encoding.WORD_BITS)
         words[np.flatnonzero(recorded)[beside], place] |= np.uint64(1 << start)
 
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
@@ -427,7 +427,7 @@ class StreamBuilder:
         """Return uint64[n]: the planner's flags where the encoding has them."""
         words = np.zeros_like(planned)
         for number, flag in enumerate(isa.FLAGS):
-            start = isa.field_of(isa.Instruction, flag, self.config).start
+            start = encoding.field_of(isa.Instruction, flag, self.config).start
             words |= (planned >> np.uint64(number) & np.uint64(1)) << np.uint64(start)
         return words
 
@@ -435,19 +435,19 @@ class StreamBuilder:
 def _element_bytes(words: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
     """Return int64[n]: bytes of what `dram_base` counts in each instruction, uint64[n, ...], if it is a LOAD,
     GATHER, STORE or NORMALISE."""
-    opcode = _values(words, isa.OPCODE_FIELD)
-    memory = _values(words, isa.field_of(isa.Load, "memory_type", config))
+    opcode = _values(words, encoding.OPCODE_FIELD)
+    memory = _values(words, encoding.field_of(isa.Load, "memory_type", config))
     halvings = np.zeros_like(opcode)
     if config.has(Extension.NARROW_WEIGHTS):
         loads = opcode == isa.Opcode.LOAD
-        halvings[loads] = _values(words[loads], isa.field_of(isa.Load, "halvings", config))
+        halvings[loads] = _values(words[loads], encoding.field_of(isa.Load, "halvings", config))
     sizes = element_bytes(memory, lambda name: halvings, config)
     return np.where(opcode == isa.Opcode.GATHER, 1, sizes)
 
 
 def _values(words: np.ndarray, field: PlacedField) -> np.ndarray:
     """Return int64[n]: an unsigned field of instructions, uint64[n, ...]."""
-    word, start = divmod(field.start, isa.WORD_BITS)
+    word, start = divmod(field.start, encoding.WORD_BITS)
     return (words[:, word] >> np.uint64(start) & np.uint64(field.high)).astype(np.int64)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import EncodingError
@@ -33,21 +33,21 @@ def encode_rows(
     values = np.asarray(rows, np.int64).reshape(len(rows), len(names))
     words = blank_words(len(rows), config)
     words[:, 0] = int(form.opcode)
-    placed: Mapping[str, PlacedField] = {field.name: field for field in isa.layout(form, config)}
+    placed: Mapping[str, PlacedField] = {field.name: field for field in encoding.layout(form, config)}
     for column, name in enumerate(names):
         field = placed.get(name)
         if field is None:
             _refuse_nonzero(form, name, values[:, column])
             continue
         _check(form, field, values[:, column])
-        word, start = divmod(field.start, isa.WORD_BITS)
+        word, start = divmod(field.start, encoding.WORD_BITS)
         words[:, word] |= (values[:, column] & ((1 << field.width) - 1)).astype(np.uint64) << np.uint64(start)
     return words
 
 
 def blank_words(count: int, config: AcceleratorConfig) -> NDArray[np.uint64]:
     """Return uint64[count, instruction_bits / 64]: zeros."""
-    return np.zeros((count, config.instruction_bits // isa.WORD_BITS), np.uint64)
+    return np.zeros((count, config.instruction_bits // encoding.WORD_BITS), np.uint64)
 
 
 def encode_micro_ops(rows: Sequence[tuple[int, int, int]], config: AcceleratorConfig) -> list[int]:
@@ -56,7 +56,7 @@ def encode_micro_ops(rows: Sequence[tuple[int, int, int]], config: AcceleratorCo
     Raises:
         EncodingError: a value does not fit its field.
     """
-    fields = {field.name: field for field in isa.layout(isa.MicroOp, config)}
+    fields = {field.name: field for field in encoding.layout(isa.MicroOp, config)}
     columns = zip(OPERANDS, zip(*rows, strict=True), strict=True) if rows else ()
     if any(min(values) < 0 or max(values) > fields[name].high for name, values in columns):
         for row in rows:

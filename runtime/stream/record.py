@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import (
     FOOTPRINTS,
@@ -26,7 +26,7 @@ from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
-UNITS = np.zeros(1 << isa.OPCODE_BITS, np.uint8)  # by opcode; those of LOADs depend on the memory
+UNITS = np.zeros(1 << encoding.OPCODE_BITS, np.uint8)  # by opcode; those of LOADs depend on the memory
 for _form, _footprint in FOOTPRINTS.items():
     UNITS[_form.opcode] = _footprint.unit or 0
 UNITS_OF_LOADS = np.zeros(len(MemoryType), np.uint8)  # by memory type

@@ -24,6 +24,7 @@ from vdla.hw.formal.dma import DmaProof
 from vdla.hw.formal.fetch import FetchProof
 from vdla.hw.formal.proof import Proof
 from vdla.hw.formal.queue import QueueProof
+from vdla.hw.formal.rows import KindProof, RowCounterProof
 from vdla.hw.formal.tokens import TokenProof
 from vdla.hw.rtlil import rtlil_of
 from vdla.hw.spec.config import AcceleratorConfig
@@ -90,6 +91,9 @@ QUEUE, TOKENS, DMA, FETCH, DISPATCH, AXI, BURSTS = (
 )
 ALU, SCALING, REQUANTISE, RESIDUAL, TABLES, PACKING = (
     f"vdla.hw.{name}" for name in ("alu", "scaling", "requantise", "residual", "tables", "packing")
+)
+STORE_READS, NORMAL_ISSUE, ROW_STATISTICS = (
+    f"vdla.hw.{name}" for name in ("store_reads", "normal_issue", "row_statistics")
 )
 INDUCTION = Effort(Method.INDUCTION)
 
@@ -247,6 +251,39 @@ def _axi() -> list[Obligation]:
     ]
 
 
+def _rows() -> list[Obligation]:
+    """Return the issue of NORMALISEs with both ways of reading accumulators, and the counter of rows."""
+    drained = Edit(STORE_READS, "~self._active & self.settled, free)", "~self._active, free)")
+    ended = Edit(STORE_READS, "~self._active & self.settled, free)", "self.settled, free)")
+    kept = Edit(NORMAL_ISSUE, "with m.If(self.begins & here):", "with m.If(self.begins):")
+    statistic = Edit(NORMAL_ISSUE, "same = (word.statistic == self.kind.statistic) & (", "same = (")
+    extensions = (*TINY.extensions, Extension.TABLE, Extension.NORMALISE)
+    return [
+        *(
+            Obligation(
+                f"kinds of NORMALISEs, {ports} read ports",
+                partial(KindProof, _small(acc_ports=ports, extensions=extensions)),
+                INDUCTION,
+                (drained, ended, statistic, kept),
+                cycles=40,
+            )
+            for ports in (1, 2)
+        ),
+        Obligation(
+            "rows of elements",
+            RowCounterProof,
+            INDUCTION,
+            (
+                Edit(
+                    ROW_STATISTICS,
+                    "following.eq(self.row + self.ends)",
+                    "following.eq(following + self.ends)",
+                ),
+            ),
+        ),
+    ]
+
+
 def _small(**changes: Any) -> AcceleratorConfig:
     """Return a configuration with short bursts and few requests."""
     return TINY.with_changes(name="formal", **changes)
@@ -378,6 +415,6 @@ def _products() -> list[Obligation]:
 
 
 OBLIGATIONS = [
-    *(*_queues(), *_tokens(), *_dispatch(), *_dma(), *_fetch(), *_axi()),
+    *(*_queues(), *_tokens(), *_dispatch(), *_dma(), *_fetch(), *_axi(), *_rows()),
     *(*_alu(), *_requantiser(), *_after_requantisation(), *_products()),
 ]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from vdla.hw.spec import footprint, isa
+from vdla.hw.spec import encoding, footprint, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access, operands, stepping_forms
 from vdla.hw.spec.memories import loadable_in, scratchpad_of
@@ -336,7 +336,7 @@ class InstructionMaker:
         memory."""
         rng = self._rng
         depths = {access.uop_field: self._config.depth(access.memory) for access in operands(form)}
-        field_names, most = isa.field_names(form), isa.field_of(form, "iter_in", self._config).high
+        field_names, most = isa.field_names(form), encoding.field_of(form, "iter_in", self._config).high
         while True:
             begin = rng.randrange(len(self._uops))
             fields = {
@@ -362,7 +362,7 @@ class InstructionMaker:
         """Return fields of the window of a DEPTHWISE."""
         rng, fields = self._rng, {"more_rows": 0, "wide": 0, "row_step": 0}
         if self._config.has(Extension.DEPTHWISE_ROWS):
-            steps = isa.field_of(isa.Depthwise, "row_step", self._config).high
+            steps = encoding.field_of(isa.Depthwise, "row_step", self._config).high
             fields["more_rows"] = rng.choice((0, 1, 2, 3, min(3, self._config.window.rows - 1)))
             fields["wide"] = rng.randrange(2)
             fields["row_step"] = min(steps, rng.choice((0, 1, 1, 2, 3, rng.randint(0, steps))))

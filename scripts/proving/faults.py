@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
@@ -97,14 +97,14 @@ def _changed(plan: Plan, rng: Random, names_of: Callable[[isa.Instruction], list
 def _other(
     item: isa.Instruction, field: str, before: int, config: AcceleratorConfig, rng: Random
 ) -> int | None:
-    placed = isa.field_of(type(item), field, config)
+    placed = encoding.field_of(type(item), field, config)
     after = 1 - before if placed.width == 1 else before + rng.choice(SHIFTS)
     return after if 0 <= after <= placed.high else None
 
 
 def _fields(item: isa.Instruction, names: Iterable[str], config: AcceleratorConfig) -> list[str]:
     """Return the names that an instruction has as fields."""
-    there = {field.name for field in isa.layout(type(item), config)}
+    there = {field.name for field in encoding.layout(type(item), config)}
     return [name for name in names if name in there]
 
 

@@ -8,7 +8,7 @@ from generators.instructions import InstructionMaker
 from generators.programs import IMAGE_BYTES, TokenWeaver, random_config
 from verify_faults import Subject, compiled_subject, random_subject
 
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, OverwriteError, ProgramError
 from vdla.hw.spec.footprint import chip_access, stepping_forms
@@ -216,7 +216,7 @@ def _with_last_row_at_the_end(subject: Subject, rng: random.Random) -> Subject:
     if not (windows and config.has(Extension.DEPTHWISE_ROWS)):
         return _with_other_field(subject, rng)
     more = max(rng.randrange(1, MOST_ROWS), rng.randrange(1, MOST_ROWS))
-    most = isa.field_of(isa.Depthwise, "row_step", config).high
+    most = encoding.field_of(isa.Depthwise, "row_step", config).high
     whole = config.depth(MemoryType.INP) // (2 * more)  # the last row is a scratchpad away from the first
     step = rng.randint(whole // 2, whole)
     return subject.changed(rng.choice(windows), more_rows=more, row_step=min(step, most))

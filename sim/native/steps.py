@@ -5,7 +5,7 @@ from functools import reduce
 
 from llvmlite import ir
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, MICRO_OP_COUNT, Access, Axis
 from vdla.hw.spec.touched import total
@@ -170,5 +170,5 @@ class StepEmitter(InstructionEmitter):
         return self.builder.zext(word, I64)
 
     def _extract(self, word: ir.Value, operand: Access) -> ir.Value:
-        field = isa.field_of(isa.MicroOp, operand.uop_field, self.config)
+        field = encoding.field_of(isa.MicroOp, operand.uop_field, self.config)
         return self.builder.and_(self.builder.lshr(word, i64(field.start)), i64((1 << field.width) - 1))

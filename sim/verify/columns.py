@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.footprint import FOOTPRINTS, MOST_ACCESSES, Access
@@ -170,6 +170,6 @@ def _walk(access: Access, fields: Fields, types: IntArray, config: AcceleratorCo
         rows = rows_in_dram(access, fields, scale)
         values |= {"base": rows.begin, "step_out": rows.stride, "trips_in": rows.width, "step_in": 1}
     if access.uop_field:
-        placed = isa.field_of(isa.MicroOp, access.uop_field, config)
+        placed = encoding.field_of(isa.MicroOp, access.uop_field, config)
         values |= {"uop_start": placed.start, "uop_width": placed.width}
     return values

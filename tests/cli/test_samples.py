@@ -43,7 +43,9 @@ def test_shapes_that_samples_leave_open_are_named(files, tmp_path):
     (tmp_path / "time.onnx").write_bytes(float_model(shape=("time", 1, 8, 8)).SerializeToString())
     arguments = ("compile", tmp_path / "time.onnx", "--config", "tiny", "--calibrate", files / "stack.npy")
     said = refused(*arguments)
-    assert said.endswith("give --shape x=3,1,8,8 if that is one sample, or --shape x=1,1,8,8 if it holds 3")
+    assert said.endswith(
+        "give --shape x=3,1,8,8 if the array holds a single sample, or --shape x=1,1,8,8 if it holds 3"
+    )
     done(*arguments, "--shape", "x=1,1,8,8")
     assert "x: float32[3, 1, 8, 8]" in done(*arguments, "--shape", "x=3,1,8,8").stdout
 

@@ -10,7 +10,7 @@ from exported.board import NAME, Answer, Program, build, run
 import vdla
 from tests.compiler.network.graphs import random_inputs
 from tests.export.graphs import MOBILE, exported, graph_of
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.runtime.devices.registry import device_of
 from vdla.runtime.module import file
 from vdla.runtime.module.plan import Plan
@@ -109,7 +109,7 @@ def test_initialising_twice_relocates_once(digits):
 def test_an_address_that_does_not_fit_its_instruction_is_refused(digits):
     plan, binary, _, _ = digits
     assert isa.Opcode.GATHER in {
-        int(word) & isa.OPCODE_FIELD.high for word in plan.streams["launch1"].words[:, 0]
+        int(word) & encoding.OPCODE_FIELD.high for word in plan.streams["launch1"].words[:, 0]
     }
     beyond = 1 << 32  # bytes, which GATHER counts; the bus reaches them
     with Program(plan, binary, bases=(beyond, 1 << 20)) as program:

@@ -7,7 +7,7 @@ from cocotb.triggers import Timer
 from streams import configuration, unpack
 
 from vdla.hw.signatures import kind_layout
-from vdla.hw.spec import codec, isa, units
+from vdla.hw.spec import codec, encoding, isa, units
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
 
@@ -26,12 +26,14 @@ def words(config) -> set[int]:
     rng, encodings = random.Random(3), {codec.encode(other, config) for other in OTHERS}
     transfers = [(form, "memory_type") for form in (isa.Load, isa.Store, isa.Gather, isa.Normalise)]
     for form, name in (*transfers, (isa.Normalise, "statistic"), (isa.Alu, "alu_opcode")):
-        field = isa.field_of(form, name, config)
-        size = isa.field_of(isa.Normalise if form is isa.Normalise else isa.Store, "x_size", config)
+        field = encoding.field_of(form, name, config)
+        size = encoding.field_of(isa.Normalise if form is isa.Normalise else isa.Store, "x_size", config)
         for value in range(1 << field.width):
             base = form.opcode | value << field.start
             base |= (
-                OUT << isa.field_of(isa.Normalise, "memory_type", config).start if name == "statistic" else 0
+                OUT << encoding.field_of(isa.Normalise, "memory_type", config).start
+                if name == "statistic"
+                else 0
             )
             encodings |= {
                 base,
@@ -39,7 +41,7 @@ def words(config) -> set[int]:
                 base | rng.randrange(1, 1 << size.width) << size.start,
             }
     if config.has(Extension.NARROW_WEIGHTS):
-        start = isa.field_of(isa.Load, "halvings", config).start
+        start = encoding.field_of(isa.Load, "halvings", config).start
         encodings |= {word | halvings << start for word in encodings for halvings in range(1, 4)}
     return encodings | {5, 6, 7}  # DEPTHWISE, GATHER and NORMALISE, where there are any
 

@@ -5,7 +5,7 @@ from cocotb.triggers import FallingEdge
 from streams import configuration, receive, send, start
 
 from vdla.hw.signatures import fetched_layout, kind_layout
-from vdla.hw.spec import codec, isa, units
+from vdla.hw.spec import codec, encoding, isa, units
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.vocabulary import MemoryType
 
@@ -73,7 +73,7 @@ async def test_each_unit_gets_its_instructions_in_order_and_nothing_follows_fini
 async def test_words_without_meaning_end_the_stream_at_their_place(dut, word):
     config = configuration()
     if word is None:
-        word = isa.Opcode.ALU | 6 << isa.field_of(isa.Alu, "alu_opcode", config).start
+        word = isa.Opcode.ALU | 6 << encoding.field_of(isa.Alu, "alu_opcode", config).start
     await start(dut, *INPUTS)
     got = await run(
         dut,

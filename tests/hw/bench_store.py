@@ -1,12 +1,14 @@
 """Runs inside the simulator: the store unit against a scratchpad and a memory in Python."""
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice, product
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from dram import bursts
+from normal_programs import gather
 from store_harness import Inputs, Memory, fill_tables, inputs, residuals, scratchpad, word
 from store_programs import OUT, STORES, expected, mixed, stores, written
 from streams import configuration, send, start
@@ -234,11 +236,26 @@ async def test_a_slot_is_taken_behind_each_read_of_an_element_or_a_parameter(dut
     assert reads == 3 * parts * stored + 1 + len(Parameter) * (stored - 1)
 
 
+async def overruns_of(dut, config, program: Iterable[isa.Instruction]) -> list[int]:
+    """Reset the unit, run instructions one by one, and return for each whether it reports an overrun."""
+    overruns = []
+    await start(dut, *inputs(config))
+    cocotb.start_soon(Memory(dut, config, 0.0).serve())
+    for instruction in program:
+        await send(dut, "instruction", [codec.encode(instruction, config)])
+        seen = 0
+        for _ in range(80):
+            seen |= int(dut.status__overrun.value)
+            await FallingEdge(dut.clk)
+        overruns.append(seen)
+    return overruns
+
+
 @cocotb.test()
 async def test_a_table_or_a_residual_past_the_end_is_an_overrun(dut):
     """Each STORE writes one element; it names the last element of a memory, or the element past it, and has
     parameters or not."""
-    config, overruns = configuration(), []
+    config = configuration()
     cases: list[tuple[dict[str, int], bool]] = []
     if config.has(Extension.TABLE):
         tables = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
@@ -246,39 +263,26 @@ async def test_a_table_or_a_residual_past_the_end_is_an_overrun(dut):
     if config.has(Extension.RESIDUAL):
         depth = config.depth(MemoryType.RES)
         cases += [({"residual": depth}, False), ({"residual": depth + 1}, True)]
-    await start(dut, *inputs(config))
-    cocotb.start_soon(Memory(dut, config, 0.0).serve())
-    for fields, parameters in product((fields for fields, _ in cases), (0, 1)):
-        store = isa.Store(memory_type=OUT, y_size=1, x_size=1, parameters=parameters, **fields)
-        await send(dut, "instruction", [codec.encode(store, config)])
-        seen = 0
-        for _ in range(80):
-            seen |= int(dut.status__overrun.value)
-            await FallingEdge(dut.clk)
-        overruns.append(bool(seen))
-    assert overruns == [beyond and bool(parameters) for _, beyond in cases for parameters in (0, 1)]
+    program = (
+        isa.Store(memory_type=OUT, y_size=1, x_size=1, parameters=parameters, **fields)
+        for fields, parameters in product((fields for fields, _ in cases), (0, 1))
+    )
+    due = [int(beyond and parameters > 0) for _, beyond in cases for parameters in (0, 1)]
+    assert await overruns_of(dut, config, program) == due
 
 
 @cocotb.test()
 async def test_a_table_of_powers_past_the_end_is_an_overrun(dut):
     """It takes the place of two tables, with parameters or without, whatever the statistic is."""
-    config, overruns = configuration(), []
+    config = configuration()
     if not config.has(Extension.NORMALISE):
         return
     tables = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
-    await start(dut, *inputs(config))
-    cocotb.start_soon(Memory(dut, config, 0.0).serve())
-    for table, statistic, parameters in product((tables - 1, tables), Statistic, (0, 1)):
-        it = isa.Normalise(
-            memory_type=OUT, y_size=1, x_size=1, table=table, statistic=statistic, parameters=parameters
-        )
-        await send(dut, "instruction", [codec.encode(it, config)])
-        seen = 0
-        for _ in range(80):
-            seen |= int(dut.status__overrun.value)
-            await FallingEdge(dut.clk)
-        overruns.append(seen)
-    assert overruns == [0] * 6 + [1] * 6
+    gathering = (
+        gather(statistic, x_size=1, table=table, parameters=parameters)
+        for table, statistic, parameters in product((tables - 1, tables), Statistic, (0, 1))
+    )
+    assert await overruns_of(dut, config, gathering) == [0] * 6 + [1] * 6
 
 
 @cocotb.test()
@@ -351,46 +355,21 @@ async def test_inputs_hold_what_the_stores_say_when_their_tokens_are_pushed(dut,
 
 @cocotb.test()
 async def test_an_element_beyond_inputs_is_an_overrun(dut):
-    config, overruns = configuration(), []
+    config = configuration()
     if not config.has(Extension.FEEDBACK):
         return
     depth = config.depth(MemoryType.INP)
-    await start(dut, *inputs(config))
-    cocotb.start_soon(Memory(dut, config, 0.0).serve())
-    for memory, base in (
-        (MemoryType.INP, depth - 1),
-        (MemoryType.INP, depth),
-        (OUT, depth),
-        (OUT, depth - 1),
-    ):
-        store = isa.Store(memory_type=memory, dram_base=base, y_size=1, x_size=1)
-        await send(dut, "instruction", [codec.encode(store, config)])
-        seen = 0
-        for _ in range(80):
-            seen |= int(dut.status__overrun.value)
-            await FallingEdge(dut.clk)
-        overruns.append(seen)
-    assert overruns == [0, 1, 0, 0]
+    places = (MemoryType.INP, depth - 1), (MemoryType.INP, depth), (OUT, depth), (OUT, depth - 1)
+    program = (isa.Store(memory_type=memory, dram_base=base, y_size=1, x_size=1) for memory, base in places)
+    assert await overruns_of(dut, config, program) == [0, 1, 0, 0]
 
 
 @cocotb.test()
 async def test_a_normalise_that_writes_nothing_is_beyond_no_inputs(dut):
-    config, overruns = configuration(), []
+    config = configuration()
     if not (config.has(Extension.FEEDBACK) and config.has(Extension.NORMALISE)):
         return
-    await start(dut, *inputs(config))
-    for normal in (0, 1):
-        it = isa.Normalise(
-            memory_type=MemoryType.INP,
-            dram_base=config.depth(MemoryType.INP),
-            y_size=1,
-            x_size=1,
-            normal=normal,
-        )
-        await send(dut, "instruction", [codec.encode(it, config)])
-        seen = 0
-        for _ in range(80):
-            seen |= int(dut.status__overrun.value)
-            await FallingEdge(dut.clk)
-        overruns.append(seen)
-    assert overruns == [0, 1]
+    beyond = isa.Normalise(
+        memory_type=MemoryType.INP, dram_base=config.depth(MemoryType.INP), y_size=1, x_size=1
+    )
+    assert await overruns_of(dut, config, (beyond, replace(beyond, normal=1))) == [0, 1]

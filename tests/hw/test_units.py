@@ -19,6 +19,7 @@ from vdla.hw.halves import HalvedScratchpad
 from vdla.hw.load import LoadUnit
 from vdla.hw.load_writes import WriteHalf
 from vdla.hw.loader import LoadEngine, RequestHalf
+from vdla.hw.normal_issue import NormalIssue
 from vdla.hw.normalise import Normaliser
 from vdla.hw.pipeline import Pipeline
 from vdla.hw.queue import Queue
@@ -203,6 +204,7 @@ UNITS = {
     "store one port": (StoreUnit, FULL.with_changes(acc_ports=1)),
     "tables": (TableLookup, FURTHER),
     "tables without powers": (TableLookup, FURTHER.with_changes(extensions=every_but(Extension.NORMALISE))),
+    "kinds": (NormalIssue, FURTHER),
     "normalise": (Normaliser, FURTHER.with_changes(block_out=8, block_in=8, requantise_lanes=4)),
     "normalise one lane": (Normaliser, FURTHER.with_changes(requantise_lanes=1)),
     "normalise whole": (

@@ -7,7 +7,7 @@ from generators.programs import IMAGE_BYTES, Program
 
 from tests.programs.devices import DEVICES, device
 from tests.programs.model import Model
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension, MemoryType
@@ -90,7 +90,7 @@ def widths(config, case: list[isa.Instruction]) -> list[list[isa.Instruction]]:
 def halved(instruction: isa.Instruction, halvings: int, config) -> int:
     """Return what turns the encoding of a LOAD of half the width into that of these halvings."""
     is_half = instruction.memory_type is MemoryType.WGT and instruction.halvings
-    return (halvings - 1) * bool(is_half) << isa.field_of(isa.Load, "halvings", config).start
+    return (halvings - 1) * bool(is_half) << encoding.field_of(isa.Load, "halvings", config).start
 
 
 def expected_of(program: Program) -> np.ndarray:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, random_graph
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import DEFAULT, TINY
@@ -195,7 +195,7 @@ def test_a_wrong_step_of_a_gemm_is_named():
     graphs = graphs_for(graph, plan.target)
     step = plan.launches[0]
     stream = plan.streams[step.stream]
-    field = isa.field_of(isa.Gemm, "wgt_factor_in", plan.config)
+    field = encoding.field_of(isa.Gemm, "wgt_factor_in", plan.config)
     word, start = divmod(field.start, 64)
     named = 0
     for position in np.flatnonzero(stream.words[:, 0] & np.uint64(7) == isa.Opcode.GEMM).tolist():

@@ -1,18 +1,23 @@
 """Every planted delay finds its place in the hardware, and changes it."""
 
-import pytest
-from planted_delays import CONFIG, PLANTS, planted_design
+from functools import cache
 
+import pytest
+from planted_delays import CASES, planted_design
+
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.verilog import emit
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLANTS)
-def test_a_delay_is_another_core(name, plain):
-    assert planted_design(name).emit(CONFIG) != plain
+@pytest.mark.parametrize(
+    ("name", "config"), [pytest.param(*case, id=f"{case[0]}, {case[1].name}") for case in CASES]
+)
+def test_a_delay_is_another_core(name, config):
+    assert planted_design(name).emit(config) != plain(config)
 
 
-@pytest.fixture(scope="module")
-def plain() -> str:
+@cache
+def plain(config: AcceleratorConfig) -> str:
     """Return the core without delays."""
-    return emit(CONFIG, top="core")
+    return emit(config, top="core")

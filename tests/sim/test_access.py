@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.sim.helpers import ACC, CONFIG, INP, TABLE, UOP, WGT, alu, gemm, load, store, stream_of
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
@@ -135,6 +135,6 @@ def test_fields_of_micro_ops_come_as_columns():
         name: uop_column(encoded(*UOPS), name, EVERYTHING)[:4].tolist() for name in ("dst", "src", "wgt")
     }
     assert columns == {"dst": [3, 1, 15, 0], "src": [2, 5, 0, 0], "wgt": [1, 4, 0, 0]}
-    most = {field.name: (1 << field.width) - 1 for field in isa.layout(isa.MicroOp, EVERYTHING)}
+    most = {field.name: (1 << field.width) - 1 for field in encoding.layout(isa.MicroOp, EVERYTHING)}
     full = encoded(isa.MicroOp(**most))
     assert {name: int(uop_column(full, name, EVERYTHING)[0]) for name in most} == most

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.sim.helpers import CONFIG, OUT, gemm, load, store, stream_of
-from vdla.hw.spec import codec, isa, units
+from vdla.hw.spec import codec, encoding, isa, units
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import EncodingError, ProgramError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
@@ -79,7 +79,7 @@ def test_units_and_token_edges_are_the_specifications(program):
 
 def test_a_store_of_anything_names_out_and_one_of_nothing_any_memory():
     stream = stream_of([store(x_size=size) for size in (0, 1, 2) for _ in MemoryType]).copy()
-    field = isa.field_of(isa.Store, "memory_type", CONFIG)
+    field = encoding.field_of(isa.Store, "memory_type", CONFIG)
     words = stream.view("<u8")[:, 0]
     words &= ~np.uint64((1 << field.width) - 1 << field.start)
     words |= np.array([*MemoryType] * 3, np.uint64) << np.uint64(field.start)
@@ -175,7 +175,7 @@ def test_a_stream_whose_tables_are_too_large_is_refused_before_it_is_decoded(mon
 
 @pytest.mark.parametrize("config", [CONFIG, VTA], ids=lambda config: config.name)
 def test_signed_fields_hold_their_least_and_their_greatest_value(config):
-    field = isa.field_of(isa.Alu, "imm", config)
+    field = encoding.field_of(isa.Alu, "imm", config)
     values = [-field.high - 1, -field.high, -1, 0, 1, field.high - 1, field.high]
     items = [isa.Alu(alu_opcode=config.alu_opcodes[0], imm=value, use_imm=1) for value in values]
     program = decode_stream(stream_of(items, config), config)

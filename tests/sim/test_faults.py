@@ -19,7 +19,7 @@ from tests.sim.helpers import (
     store,
     stream_of,
 )
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError, InvalidInstructionError
 from vdla.hw.spec.isa import MicroOp
@@ -128,7 +128,7 @@ INVALID = [
     (0 | 4 << 7, "LOAD.memory_type = OUT cannot be loaded; UOP, WGT, INP, ACC, ACC_8BIT can"),
     (1 | 3 << 7 | 1 << 80, "STORE.memory_type = ACC cannot be stored; only OUT can"),
     (
-        4 | 7 << isa.field_of(isa.Alu, "alu_opcode", CONFIG).start,
+        4 | 7 << encoding.field_of(isa.Alu, "alu_opcode", CONFIG).start,
         "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)",
     ),
 ]

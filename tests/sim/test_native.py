@@ -20,7 +20,11 @@ from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
 HUGE = DEFAULT.with_changes(batch=16)
-MEMORIES = ("uop", "inp", "wgt", "acc", "table", "res", "inp_operand", "wgt_operand", "wgt_bias")
+STATISTICS = "greatest", "powers", "totals", "squares"
+MEMORIES = (
+    *("uop", "inp", "wgt", "acc", "table", "res", "inp_operand", "wgt_operand", "wgt_bias"),
+    *STATISTICS,
+)
 
 
 def run_program(program, **options):

@@ -174,7 +174,8 @@ def _error_of_statistics(normal: NormalOperands, epsilon: float, gain: float) ->
 
     Args:
         epsilon: what `normal.epsilon` rounds.
-        gain: steps of the result for a value that is one deviation from the mean.
+        gain: the greatest weight of a column, in steps of the result. A value at the distance of one
+            standard deviation from the mean gives a result so many steps from the column's bias.
     """
     inverse: float = normal.reciprocal * normal.count / 2.0 ** (COUNT_BITS + normal.exponent)
     mean = 2.0 ** -(MEAN_FRACTION_BITS + 1) + abs(inverse - 1) * -LEAST_VALUE if normal.reciprocal else 0.0

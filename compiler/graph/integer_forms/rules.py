@@ -223,7 +223,7 @@ RESULT = Rule("int8 results, from QuantizeLinear", _result, QUANTISE)
 QUANTISED = Rule("int8 inputs, from DequantizeLinear", _quantised, QUANTISE)
 AROUND: tuple[Rule[Site], ...] = (
     QUANTISED,
-    Rule("inputs that are not constant, except for Add, Concat and Mul", _computed),
+    Rule(f"computed inputs ({', '.join(WITH_CONSTANTS)}: also constants)", _computed),
     RESULT,
     Rule("int8 tensors", _bytes),
     Rule("one constant scale and zero point for a tensor", _scales),

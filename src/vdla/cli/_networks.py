@@ -94,8 +94,7 @@ def _takes_part(function: Command) -> Command:
         multiple=True,
         metavar="NAME=1,3,224,224",
         help="Shape of an input that is dynamic in the model; may be repeated.  [default: from --calibrate, "
-        "with a "
-        "batch of 1]",
+        "with a batch of 1]",
     )
     fixed = click.option(
         "--fix",

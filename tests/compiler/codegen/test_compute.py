@@ -18,7 +18,7 @@ from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.convolution import with_whole_windows
 from vdla.compiler.te.operators.sizes import Convolution
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension, MemoryType
@@ -162,7 +162,7 @@ def test_which_loops_are_the_instructions(loops, outer, inner, uops, stride_2):
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_row_is_as_long_as_a_loop_may_be(more):
-    trips = isa.field_of(isa.Depthwise, "iter_in", SLIDING).high + more
+    trips = encoding.field_of(isa.Depthwise, "iter_in", SLIDING).high + more
     loops = {"x": Steps(trips, (0, 1, 0)), "y": Steps(3, (0, 2, 0))}
     (instruction,) = window_instructions(loops, None, (0, 0, 0), 1, WINDOW, SLIDING)
     assert (instruction.outer.trips, instruction.inner.trips) == ((trips, 3) if more else (3, trips))

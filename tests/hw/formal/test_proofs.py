@@ -17,6 +17,7 @@ QUICK = (
     "token counter of 2",
     "AXI4-Lite slave",
     "division of rows into bursts",
+    "rows of elements",
     "ALU, SHR, 32 bits, 2 stages",
     "ALU, MIN, 32 bits, 1 stages",
 )

@@ -8,7 +8,7 @@ from generators.programs import random_config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.hw.spec import assembly, codec, isa
+from vdla.hw.spec import assembly, codec, encoding, isa
 from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import AssemblyError, EncodingError
 from vdla.hw.spec.memories import loadable_in, storable_in
@@ -25,7 +25,7 @@ def encodables(draw):
     """A configuration and an instruction or micro-op of it."""
     config = draw(st.sampled_from([DEFAULT, VTA, SMALL, TINY, *(random_config(seed) for seed in range(8))]))
     form = draw(st.sampled_from([*isa.instructions_of(config), isa.MicroOp]))
-    values = {field.name: _value(draw, field, config) for field in isa.layout(form, config)}
+    values = {field.name: _value(draw, field, config) for field in encoding.layout(form, config)}
     if form in (isa.Store, isa.Normalise) and values["x_size"]:
         values["memory_type"] = draw(st.sampled_from(storable_in(config)))
     if form is isa.Gather:
@@ -76,7 +76,8 @@ def test_vta_streams_encode_again_bit_for_bit(path):
 def _mask(form, config) -> int:
     """Return the bits of `form` that belong to a field."""
     return sum(
-        ((1 << field.width) - 1) << field.start for field in (isa.OPCODE_FIELD, *isa.layout(form, config))
+        ((1 << field.width) - 1) << field.start
+        for field in (encoding.OPCODE_FIELD, *encoding.layout(form, config))
     )
 
 
@@ -85,11 +86,11 @@ def test_there_are_vectors():
 
 
 def test_fields_that_would_cross_bit_64_start_there_and_others_fill_up():
-    placed = {field.name: (field.start, field.end) for field in isa.layout(isa.Gemm, DEFAULT)}
+    placed = {field.name: (field.start, field.end) for field in encoding.layout(isa.Gemm, DEFAULT)}
     assert placed["iter_in"] == (49, 63)
     assert placed["dst_factor_out"] == (64, 75)
     low = DEFAULT.with_changes(uop_buffer_bytes=1024, acc_buffer_bytes=1 << 14)
-    placed = {field.name: (field.start, field.end) for field in isa.layout(isa.Gemm, low)}
+    placed = {field.name: (field.start, field.end) for field in encoding.layout(isa.Gemm, low)}
     assert placed["dst_factor_out"] == (53, 61)
     assert placed["dst_factor_in"] == (64, 72)
 
@@ -279,7 +280,7 @@ def test_words_without_meaning_are_refused(word, message):
 def test_a_gather_has_the_fields_of_a_load_at_the_same_places_and_its_step_in_those_of_the_rows_padding(seed):
     config = random_config(seed).with_changes(extensions=tuple(Extension))
     load, gather = (
-        {field.name: (field.start, field.end) for field in isa.layout(form, config)}
+        {field.name: (field.start, field.end) for field in encoding.layout(form, config)}
         for form in (isa.Load, isa.Gather)
     )
     step = gather.pop("step")

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.declared import INDEX_LETTERS, width_of
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
@@ -23,8 +23,8 @@ def test_a_field_that_stands_instead_of_others_has_just_their_bits():
     declared = {field.name: field.metadata for field in fields(isa.Store)}
     others = {name for about in declared.values() for name in about["instead_of"]}
     assert others == {name for name, about in declared.items() if about["gives_way_to"]}
-    before = {field.name: field for field in isa.layout(isa.Store, VTA)}
-    after = {field.name: field for field in isa.layout(isa.Store, DEFAULT)}
+    before = {field.name: field for field in encoding.layout(isa.Store, VTA)}
+    after = {field.name: field for field in encoding.layout(isa.Store, DEFAULT)}
     assert not others & after.keys()
     for name, about in declared.items():
         replaced = [before[other] for other in about["instead_of"]]
@@ -36,7 +36,7 @@ def test_a_field_that_stands_instead_of_others_has_just_their_bits():
 @pytest.mark.parametrize("extension", [Extension.TABLE, Extension.RESIDUAL])
 def test_one_of_the_two_extensions_leaves_the_other_fields_as_they_are(extension):
     config = TINY.with_changes(extensions=(Extension.REQUANTISE, extension))
-    names = {field.name for field in isa.layout(isa.Store, config)}
+    names = {field.name for field in encoding.layout(isa.Store, config)}
     assert ("table" in names, "y_pad_0" in names) == (
         extension is Extension.TABLE,
         extension is Extension.RESIDUAL,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.consistency import MOST_ELEMENTS
 from vdla.hw.spec.presets import DEFAULT, PRESETS, TINY
@@ -94,8 +94,8 @@ def check_layouts(config: AcceleratorConfig) -> None:
     needed."""
     ends = []
     for form in (*isa.instructions_of(config), isa.MicroOp):
-        taken = [] if form is isa.MicroOp else [*range(isa.OPCODE_BITS)]
-        for field in isa.layout(form, config):
+        taken = [] if form is isa.MicroOp else [*range(encoding.OPCODE_BITS)]
+        for field in encoding.layout(form, config):
             assert field.start // 64 == (field.end - 1) // 64, f"{form.__name__}.{field.name} crosses a word"
             taken += range(field.start, field.end)
         assert len(set(taken)) == len(taken), f"fields of {form.__name__} overlap"
@@ -106,20 +106,20 @@ def check_layouts(config: AcceleratorConfig) -> None:
     assert config.uop_bits == (32 if uop <= 32 else 64)
     assert uop <= 64
     deepest = max(config.depth(memory) for memory in MemoryType)
-    assert isa.field_of(isa.Load, "sram_base", config).high >= deepest - 1
-    assert isa.field_of(isa.Gemm, "uop_end", config).high >= config.depth(MemoryType.UOP)
+    assert encoding.field_of(isa.Load, "sram_base", config).high >= deepest - 1
+    assert encoding.field_of(isa.Gemm, "uop_end", config).high >= config.depth(MemoryType.UOP)
 
 
 def test_a_scratchpad_that_is_a_bit_too_deep_changes_no_field_of_the_first_words():
     """LOAD and STORE stay as they are where only GEMM needs more: their fields depend on `sram_base` alone."""
     wide = DEFAULT.with_changes(acc_buffer_bytes=MIB)
     for form in (isa.Load, isa.Store, isa.Finish):
-        assert isa.layout(form, wide) == isa.layout(form, DEFAULT)
+        assert encoding.layout(form, wide) == encoding.layout(form, DEFAULT)
 
 
 def test_fields_that_do_not_fit_stand_in_the_third_and_fourth_word():
     config = AcceleratorConfig(**MOST, extensions=tuple(Extension))
-    starts = {field.name: field.start for field in isa.layout(isa.Gemm, config)}
+    starts = {field.name: field.start for field in encoding.layout(isa.Gemm, config)}
     assert starts == dict(
         zip(
             (*isa.FLAGS, *isa.field_names(isa.Gemm)),
@@ -127,8 +127,8 @@ def test_fields_that_do_not_fit_stand_in_the_third_and_fourth_word():
             strict=True,
         )
     )
-    assert isa.field_of(isa.Store, "parameters", config).start == 128
-    assert isa.field_of(isa.MicroOp, "wgt", config).end == 63
+    assert encoding.field_of(isa.Store, "parameters", config).start == 128
+    assert encoding.field_of(isa.MicroOp, "wgt", config).end == 63
 
 
 DEEP_BLOCKS = {
@@ -145,8 +145,8 @@ DEEP_BLOCKS = {
 )
 def test_depthwise_has_its_fields_where_gemm_has_them(config):
     """The hardware reads them there, whichever of both it is."""
-    gemm = {field.name: field.start for field in isa.layout(isa.Gemm, config)}
-    depthwise = {field.name: field.start for field in isa.layout(isa.Depthwise, config)}
+    gemm = {field.name: field.start for field in encoding.layout(isa.Gemm, config)}
+    depthwise = {field.name: field.start for field in encoding.layout(isa.Depthwise, config)}
     assert depthwise.pop("stride_2") == gemm["reset"]
     for name in ("overwrite", "more_rows", "wide", "row_step"):  # they are looked for apart
         del depthwise[name]

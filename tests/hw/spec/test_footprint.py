@@ -6,7 +6,7 @@ import pytest
 from generators.programs import random_config, random_program
 
 from tests.programs.model import Model
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.footprint import FOOTPRINTS, executions, meets_other_units, shared_accesses
 from vdla.hw.spec.memories import scratchpad_of
 from vdla.hw.spec.touched import accesses, elements, extent, fields_of, named, rows_in_dram, total
@@ -113,7 +113,7 @@ def test_a_footprint_is_what_the_model_reads_and_writes(seed):
 def decoded(model, index):
     word = list.__getitem__(model.pads[MemoryType.UOP][index], 0)
     values = {}
-    for field in isa.layout(isa.MicroOp, model.config):
+    for field in encoding.layout(isa.MicroOp, model.config):
         values[field.name] = (word & 0xFFFFFFFF) >> field.start & ((1 << field.width) - 1)
     return isa.MicroOp(**values)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.presets import DEFAULT, PRESETS, VTA
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 from vdla.hw.spec.window import MOST_ROWS, PAIR, SHAPES, TAPS, WIDE_TAPS
@@ -13,7 +13,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "isa.md").read_text()
 
 
 def high(form: type[isa.Instruction], name: str) -> int:
-    return isa.field_of(form, name, DEFAULT).high
+    return encoding.field_of(form, name, DEFAULT).high
 
 
 def test_the_most_of_a_field_is_what_its_bits_hold():
@@ -45,7 +45,7 @@ def test_the_page_has_the_extents_of_windows():
     assert f"one row of T = {TAPS} columns, and H = {PAIR}" in page
     shapes = [f"{rows} x {columns}" for rows, columns in SHAPES if rows > 1]
     assert f"the first of {', '.join(shapes[:-1])} and {shapes[-1]} for which" in page
-    assert {MOST_ROWS, 1 << isa.field_of(isa.Depthwise, "more_rows", DEFAULT).width} == {4}
+    assert {MOST_ROWS, 1 << encoding.field_of(isa.Depthwise, "more_rows", DEFAULT).width} == {4}
 
 
 @pytest.mark.parametrize("form", isa.INSTRUCTIONS, ids=lambda form: form.__name__)
@@ -106,19 +106,19 @@ def test_fields_stand_where_c_packs_vta_s_structures(form):
             place = 64
         expected[name] = (place, place + width)
         place += width
-    assert {field.name: (field.start, field.end) for field in isa.layout(form, VTA)} == expected
+    assert {field.name: (field.start, field.end) for field in encoding.layout(form, VTA)} == expected
 
 
 def test_fields_of_extensions_take_the_lowest_free_bits():
     starts = {
-        name: isa.field_of(form, name, DEFAULT).start
+        name: encoding.field_of(form, name, DEFAULT).start
         for form, names in ((isa.Load, ("pad_minimum", "pad_value", "beside")), (isa.Store, ("parameters",)))
         for name in names
     }
     assert starts == {"pad_minimum": 58, "pad_value": 59, "beside": 60, "parameters": 58}
     for config in PRESETS.values():
         for form in isa.instructions_of(config):
-            names = {field.name for field in isa.layout(form, config)}
+            names = {field.name for field in encoding.layout(form, config)}
             brought = {"pad_minimum": Extension.PAD_MINIMUM, "overwrite": Extension.OVERWRITE}
             for name, extension in brought.items():
                 if name in isa.field_names(form):

@@ -265,7 +265,7 @@ REFUSED = {
         np.zeros((50, 1, 80)),
         SEQUENCE,
         "input x is float32[50, 1, 80], and the file leaves its first extent open (float32[seq_len, 1, 80]): give "
-        "--shape x=50,1,80 if that is one sample, or --shape x=1,1,80 if it holds 50",
+        "--shape x=50,1,80 if the array holds a single sample, or --shape x=1,1,80 if it holds 50",
     ),
     "a batch in one of two inputs": (
         {"x": np.zeros((4, 5)), "state": np.zeros((2, 4, 3))},
@@ -292,8 +292,8 @@ REFUSED = {
     "no rank": (
         np.zeros((4, 3)),
         RANKLESS,
-        "and the file leaves open how many axes it has: give --shape x=4,3 if that is one sample, or --shape x=3 if it "
-        "is a stack",
+        "and the file leaves open how many axes it has: give --shape x=4,3 if the array holds a single sample, "
+        "or --shape x=3 if it is a stack",
     ),
 }
 

@@ -8,7 +8,7 @@ import pytest
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import random_inputs
 from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, gemm, load, store, stream_of
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError, EncodingError, VdlaError
 from vdla.hw.spec.presets import DEFAULT, TINY
@@ -263,8 +263,8 @@ def test_an_address_that_does_not_fit_is_refused():
 # Modules whose digest is right, but whose arrays are not what the compiler wrote
 
 TITLE = "residual"
-DRAM_BASE = isa.field_of(isa.Load, "dram_base", TINY)
-Y_SIZE = isa.field_of(isa.Load, "y_size", TINY)
+DRAM_BASE = encoding.field_of(isa.Load, "dram_base", TINY)
+Y_SIZE = encoding.field_of(isa.Load, "y_size", TINY)
 
 
 def resealed(title: str = TITLE, **changes: object) -> Plan:

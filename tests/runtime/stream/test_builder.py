@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.errors import EncodingError, ProgramError
 from vdla.hw.spec.memories import LOADABLE
 from vdla.hw.spec.presets import DEFAULT, PAPER, SMALL, TINY, VTA
@@ -39,7 +39,7 @@ def forms_of(config):
     ids=lambda value: getattr(value, "name", None) or value.__name__,
 )
 def test_columns_encode_as_single_instructions_do(config, form):
-    rng, fields = random.Random(1), [field for field in isa.layout(form, config) if field.kind is int]
+    rng, fields = random.Random(1), [field for field in encoding.layout(form, config) if field.kind is int]
     rows = [[rng.randint(field.low, field.high) for field in fields] for _ in range(20)]
     words = encode_rows(form, config, [field.name for field in fields], rows)
     for row, encoded in zip(rows, words, strict=True):
@@ -164,7 +164,7 @@ def test_micro_ops_are_encoded_as_the_codec_does_and_refused_where_a_value_does_
     rows = [(1, 2, 3), (0, 0, 0), (5, 4, 3)]
     words = [codec.encode(isa.MicroOp(dst=dst, src=src, wgt=wgt), TINY) for dst, src, wgt in rows]
     assert encode_micro_ops(rows, TINY) == words
-    greatest = [tuple(placed.high for placed in isa.layout(isa.MicroOp, WIDE))]
+    greatest = [tuple(placed.high for placed in encoding.layout(isa.MicroOp, WIDE))]
     assert encode_micro_ops(greatest, WIDE) == [(1 << 54) - 1]
     for value in (1 << 20, -1):
         wrong = isa.MicroOp(**{field: value})

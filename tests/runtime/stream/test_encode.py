@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.runtime.stream.encode import blank_words, encode_micro_ops, encode_rows
@@ -23,7 +23,7 @@ def test_blank_instructions_are_zeros_of_their_width(config, words):
 )
 def test_a_column_holds_its_least_and_its_greatest_value_and_the_first_other_is_named(form, name, low, high):
     words = encode_rows(form, TINY, [name], [[low], [high]])
-    field = isa.field_of(form, name, TINY)
+    field = encoding.field_of(form, name, TINY)
     word, start = divmod(field.start, 64)
     mask = (1 << field.width) - 1
     assert [int(row[word]) >> start & mask for row in words] == [low & mask, high & mask]
@@ -41,7 +41,7 @@ def test_a_field_that_is_not_there_may_be_zero_and_the_first_other_value_is_name
 
 
 def test_the_first_micro_op_that_does_not_fit_is_named():
-    high = isa.field_of(isa.MicroOp, "src", TINY).high
+    high = encoding.field_of(isa.MicroOp, "src", TINY).high
     assert len(encode_micro_ops([(0, high, 0)], TINY)) == 1
     for wrong in (high + 1, -1):
         rows = [(0, high, 0), (0, wrong, 0), (0, high + 7, 0)]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim import helpers
 from tests.sim.helpers import ACC, ACC_8BIT, INP, OUT, RES, TABLE, UOP, WGT, alu, gemm, load, store, stream_of
-from vdla.hw.spec import isa
+from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.footprint import MOST_ACCESSES
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 from vdla.sim import decoded
@@ -25,7 +25,7 @@ STEPS = {
     "src_factor_in": 4,
     "wgt_factor_out": 5,
 }
-FIELDS = {name: isa.field_of(isa.MicroOp, name, CONFIG) for name in ("dst", "src", "wgt")}
+FIELDS = {name: encoding.field_of(isa.MicroOp, name, CONFIG) for name in ("dst", "src", "wgt")}
 
 
 def walk(memory: int, base: int, outer: tuple[int, int], inner: tuple[int, int], **fields: object) -> dict:

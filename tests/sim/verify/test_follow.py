@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, store, stream_of
 from tests.sim.verify.walk import Walk
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
@@ -95,7 +95,7 @@ def random_stream(rng, config):
 
 def random_dram(rng, config):
     small = rng.random() < 0.7  # micro-ops from which loops can go a long way
-    fields = isa.layout(isa.MicroOp, config)
+    fields = encoding.layout(isa.MicroOp, config)
     uops = [
         isa.MicroOp(**{field.name: rng.randrange(2 if small else 1 << field.width) for field in fields})
         for _ in range(config.depth(UOP))

@@ -22,7 +22,7 @@ from tests.sim.helpers import (
     load,
     stream_of,
 )
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, encoding, isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, OverwriteError, UnfinishedError
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
@@ -226,7 +226,7 @@ def test_an_opcode_that_the_verifier_does_not_know_is_refused():
     """Decoding refuses what the configuration lacks; this guards against an instruction that is added to it
     alone."""
     program = decoded(load(UOP), load(ACC))
-    program.opcode[1] = 1 << isa.OPCODE_BITS
+    program.opcode[1] = 1 << encoding.OPCODE_BITS
     message = (
         f"instruction 1 ({program.word(1):#034x}) has opcode 8, which the verifier does not know; "
         "it knows LOAD (0), STORE (1), GEMM (2), FINISH (3), ALU (4), DEPTHWISE (5), "

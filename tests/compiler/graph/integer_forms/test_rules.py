@@ -108,8 +108,10 @@ UNFIT = {
     "Add with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": lambda of: (
         of.add("Add", of.quantised(2, 3), of.quantised(3))
     ),
-    "GlobalAveragePool with constant operand c0; the accelerator takes inputs that are not constant, except for "
-    "Add, Concat and Mul": lambda of: of.add("GlobalAveragePool", of.weights(1, 3, 2, 2, axis=-1)),
+    "GlobalAveragePool with constant operand c0; the accelerator takes computed inputs "
+    "(Add, Concat, Mul: also constants)": lambda of: of.add(
+        "GlobalAveragePool", of.weights(1, 3, 2, 2, axis=-1)
+    ),
     "Add with a scale of an operand 18000 times the result's; "
     "the accelerator takes scales of operands less than 64 times the result's": lambda of: of.add(
         "Add", of.pair(of.input(3), 900.0), of.pair(of.input(3), 0.01)
