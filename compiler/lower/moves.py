@@ -93,7 +93,7 @@ def _copy(candidate: OffloadCandidate, numbers: Numbers, result: Layout) -> Offl
         numbers: numbers of the result, as `_numbered` returns them for the operands one behind another.
         result: layout of the result.
     """
-    sources = [candidate.lying(place) for place in range(len(candidate.node.inputs))]
+    sources = _operands(candidate)
     elements = _elements(numbers, result)
     if elements is None:
         return None
@@ -117,6 +117,27 @@ def _violation(copy: Offloaded | None, where: str, config: AcceleratorConfig) ->
     return f"{len(copy.copied)} runs of elements" if len(copy.copied) > MOST_RUNS else ""
 
 
+def _operands(candidate: OffloadCandidate) -> list[Stored]:
+    """Return the operands in their layouts. Operands that the host hands over are stacks of matrices if an
+    operand on the accelerator is."""
+    lying = [candidate.lying(place) for place in range(len(candidate.node.inputs))]
+    if not any(_is_stack(each.layout) for each in lying if each.value in candidate.layouts):
+        return lying
+    stacks = (structs.replace(each.layout, stack=prod(each.layout.shape[:-2])) for each in lying)
+    return [
+        each
+        if each.value in candidate.layouts or len(each.layout.shape) < IMAGE_RANK
+        else Stored(each.value, stack)
+        for each, stack in zip(lying, stacks, strict=True)
+    ]
+
+
+def _is_stack(layout: Layout) -> bool:
+    """Whether a tensor of four dimensions is a stack of the matrices that are its last two dimensions."""
+    matrices = prod(layout.shape[:-2])
+    return len(layout.shape) == IMAGE_RANK and layout.stack == matrices > 1 and not layout.interleaved
+
+
 def _result(candidate: OffloadCandidate, axis: int) -> Layout | None:
     """Return the layout of a result whose channels are axis `axis`; None if there is none. If an operand is a
     stack of as many matrices as the result, the result is a stack, too."""
@@ -124,7 +145,7 @@ def _result(candidate: OffloadCandidate, axis: int) -> Layout | None:
     if usual.batch > 1:
         return usual if channel_axis(usual) == axis else None
     matrices = prod(usual.shape[:-2])
-    stacks = {candidate.lying(place).layout.stack for place in range(len(candidate.node.inputs))}
+    stacks = {operand.layout.stack for operand in _operands(candidate)}
     rows_of_image = structs.replace(usual, stack=matrices if {matrices} & stacks else 1)
     layouts = (usual, rows_of_image) if matrices == 1 or rows_of_image.stack == 1 else (rows_of_image, usual)
     return next((layout for layout in layouts if channel_axis(layout) == axis), None)
@@ -149,7 +170,7 @@ def _concat_axis(candidate: OffloadCandidate) -> int:
 def _joins_blocks(candidate: OffloadCandidate) -> str:
     """Describe operands of which not all are images or all rows, or parts of blocks; "" if the rule holds."""
     block, names = candidate.block, candidate.node.inputs
-    layouts = [candidate.lying(place).layout for place in range(len(names))]
+    layouts = [operand.layout for operand in _operands(candidate)]
     axes = {channel_axis(layout) for layout in layouts}
     if len(axes) > 1:
         return "operands that are images and operands that are rows"
@@ -168,7 +189,7 @@ def _joins_blocks(candidate: OffloadCandidate) -> str:
 
 def _concatenation(candidate: OffloadCandidate) -> Offloaded | None:
     """Return a Concat as a copy; None if the rows of an element come from several elements."""
-    layouts = [candidate.lying(place).layout for place in range(len(candidate.node.inputs))]
+    layouts = [operand.layout for operand in _operands(candidate)]
     sizes = [candidate.elements(layout) * layout.batch for layout in layouts]
     numbers = [
         _numbered(layout, candidate.parts, begin)

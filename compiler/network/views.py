@@ -119,22 +119,28 @@ def _turned(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None
 
 def _heads(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
     """Return the layout of [1, rows, channels] as [1, rows, heads, channels of a head], or the reverse; None
-    for other changes of shape. A head is whole blocks of channels."""
-    block, before = layout.block, layout.shape
-    if layout.batch > 1 or layout.windows is not None:
+    for other changes of shape. A head is whole blocks of channels. Heads of a single row may stand before the
+    row, too."""
+    before = layout.shape
+    if layout.batch > 1 or layout.windows is not None or before[:1] != shape[:1] or before[:1] != (1,):
         return None
-    if layout.interleaved:
-        if len(before) != IMAGE_RANK:
-            return None
-        heads, channels = before[-2:]
-        joins = shape == (*before[:-2], heads * channels) and layout.stack == heads and channels % block == 0
-        return structs.replace(layout, shape=shape, stack=0, interleaved=False) if joins else None
-    rows = len(before) == IMAGE_RANK - 1 and layout.stack <= 1 and before[0] == 1
-    if not rows or len(shape) != IMAGE_RANK or shape[:2] != before[:2] or shape[-1] % block:
+    if len(before) == IMAGE_RANK and layout.stack > 1:
+        rows, heads = (before[1], before[2]) if layout.interleaved else (before[2], before[1])
+        joins = (layout.interleaved or rows == 1) and layout.stack == heads
+        whole = before[-1] % layout.block == 0 and shape == (1, rows, heads * before[-1])
+        return structs.replace(layout, shape=shape, stack=0, interleaved=False) if joins and whole else None
+    if len(before) != IMAGE_RANK - 1 or layout.stack > 1 or len(shape) != IMAGE_RANK:
         return None
-    if prod(shape) != prod(before) or shape[2] == 1:
+    rows, heads = before[1], before[-1] // max(1, shape[-1])
+    if shape[-1] % layout.block or heads < 2 or shape[-1] * heads != before[-1]:
         return None
-    return structs.replace(layout, shape=shape, stack=shape[2], interleaved=True)
+    if shape[1:3] == (rows, heads):
+        return structs.replace(layout, shape=shape, stack=heads, interleaved=True)
+    return (
+        structs.replace(layout, shape=shape, stack=heads)
+        if shape[1:3] == (heads, rows) and rows == 1
+        else None
+    )
 
 
 def _rows(layout: Layout) -> tuple[int, int] | None:

@@ -153,6 +153,13 @@ def test_heads_of_whole_blocks_are_views(before, after, interleaved):
     assert view == (None if interleaved is None else expected)
 
 
+def test_heads_of_a_single_row_stand_before_it():
+    row, heads = Layout((1, 1, 8), **PLAIN), Layout((1, 2, 1, 4), **PLAIN, stack=2)
+    assert viewed(row, RESHAPE, (1, 2, 1, 4)) == heads
+    assert viewed(heads, RESHAPE, (1, 1, 8)) == row
+    assert viewed(Layout((1, 2, 3, 4), **PLAIN, stack=2), RESHAPE, (1, 3, 8)) is None
+
+
 def test_a_transpose_of_rows_and_heads_is_a_view():
     apart, together = Layout((1, 2, 3, 4), **PLAIN, stack=2), Layout((1, 3, 2, 4), 4, 1, None, 2, True)
     assert viewed(together, turned((0, 2, 1, 3)), (1, 2, 3, 4)) == apart
