@@ -94,7 +94,7 @@ class NormalisingStores:
     """
 
     def __init__(
-        self, builder: StreamBuilder, operands: Mapping[str, Operand], normal: Normal, first: int = 0
+        self, builder: StreamBuilder, operands: Mapping[str, Operand], normal: Normal, first: int
     ) -> None:
         self._builder, self._operands, self._normal, self._first = builder, operands, normal, first
         self._blocks: list[_Block] = []
