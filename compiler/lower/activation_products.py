@@ -1,6 +1,6 @@
 """Matrix products of two activations on the accelerator: the second operand becomes weights at run time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -91,6 +91,11 @@ class MatrixParts:
         return blocks(self.columns, block) * self.rows
 
 
+def _divided(places: Sequence[tuple[int, int]], rows: int, whole: int) -> tuple[tuple[int, int], ...]:
+    """Return the first row and column of each `whole` rows of parts of `rows` rows."""
+    return tuple((row + more, column) for row, column in places for more in range(0, rows, whole))
+
+
 @dataclass(frozen=True)
 class _ProductsBuilder:
     """Collects the constants, scratch tensors and pieces of a product of activations.
@@ -113,7 +118,8 @@ class _ProductsBuilder:
 
     @cached_property
     def parts(self) -> tuple[MatrixParts, MatrixParts, MatrixParts]:
-        """The parts of the operands and of the result."""
+        """The parts of the operands and of the result. Products are divided so that their rows are rows of a
+        matrix in which the first operand lies."""
         node, (rows, columns, depth) = self.candidate.node, self.candidate.node.extents("size")
         right = (columns, depth) if node.integer("transposed") else (depth, columns)
         shapes = (
@@ -125,12 +131,23 @@ class _ProductsBuilder:
             tuple(zip(corners[::2], corners[1::2], strict=True))
             for corners in map(node.extents, ("a_places", "b_places", "places"))
         )
-        sizes = (rows, depth), right, (rows, columns)
-        a, b, result = (
-            MatrixParts(shape, firsts, *size)
-            for shape, firsts, size in zip(shapes, places, sizes, strict=True)
+        whole = self._rows_together(rows)
+        firsts, seconds, results = places
+        a, result = (
+            MatrixParts(shape, _divided(corners, rows, whole), whole, size)
+            for shape, corners, size in ((shapes[0], firsts, depth), (shapes[2], results, columns))
         )
-        return a, b, result
+        seconds = tuple(place for place in seconds for _ in range(rows // whole))
+        return a, MatrixParts(shapes[1], seconds, *right), result
+
+    def _rows_together(self, rows: int) -> int:
+        """Return how many rows of a product lie in one matrix, in the layout in which the first operand
+        lies."""
+        layout = self.candidate.lying(0).layout
+        if layout.stack < 2 or layout.interleaved:
+            return rows
+        lying: int = prod(layout.shape[:-1]) // layout.stack
+        return lying if rows % lying == 0 else rows
 
     @cached_property
     def tables(self) -> tuple[Tables, Tables]:
@@ -153,16 +170,17 @@ class _ProductsBuilder:
     def operator(self) -> Offloaded:
         """Return the offloaded operator."""
         candidate, (a, b, z), config = self.candidate, self.parts, self.candidate.config
-        node, (rows, columns, depth) = candidate.node, candidate.node.extents("size")
+        node, rows, columns, depth = candidate.node, a.rows, z.columns, a.columns
         self.constants["P"] = candidate.parameters(columns, candidate.constant(2))
         left, firsts = self.left_operand(a)
-        self.add_weights(b)
+        weights = replace(b, places=tuple(dict.fromkeys(b.places)))  # which several products may read
+        self.add_weights(weights)
         deep = blocks(depth, self.block) * self.repeats
         whole = depth if self.repeats == 1 else deep * self.block
         task = ConvolutionTask(matrix_product(rows, columns, whole, config))
         each = blocks(columns, self.block) * deep
-        for number, (begin, end) in enumerate(zip(firsts, z.begins(self.block), strict=True)):
-            self.add(task, X=(left, begin), W=("V", number * each), Z=("Z", end))
+        for begin, place, end in zip(firsts, b.places, z.begins(self.block), strict=True):
+            self.add(task, X=(left, begin), W=("V", weights.places.index(place) * each), Z=("Z", end))
         return Offloaded(
             node,
             tuple(self.pieces),
@@ -263,7 +281,7 @@ def with_softmax(products: Offloaded, constants: Mapping[str, np.ndarray]) -> Of
     Args:
         constants: those of `constants_of_softmax`.
     """
-    rows, columns, _ = products.node.extents("size")
+    _, columns, _ = products.node.extents("size")
     layout, parameters = products.output.layout, products.constants["P"]
     if columns != layout.shape[-1]:
         return None
@@ -273,6 +291,7 @@ def with_softmax(products: Offloaded, constants: Mapping[str, np.ndarray]) -> Of
         if not isinstance(piece.task, ConvolutionTask):
             return replace(piece, epilogue=piece.epilogue or NO_EPILOGUE)
         depth = blocks(piece.task.size.channels, layout.block)
+        rows = prod(piece.task.size.out_size)
         task = ProductSoftmaxTask(rows, depth, len(parameters), rest > 0)
         return replace(piece, task=task, epilogue=task.epilogue)
 

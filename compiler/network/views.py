@@ -124,10 +124,10 @@ def _heads(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
     before = layout.shape
     if layout.batch > 1 or layout.windows is not None or before[:1] != shape[:1] or before[:1] != (1,):
         return None
-    if len(before) == IMAGE_RANK and layout.stack > 1:
-        rows, heads = (before[1], before[2]) if layout.interleaved else (before[2], before[1])
-        joins = (layout.interleaved or rows == 1) and layout.stack == heads
-        whole = before[-1] % layout.block == 0 and shape == (1, rows, heads * before[-1])
+    if layout.stack > 1:
+        rows = prod(before[:-1]) // layout.stack
+        joins = rows == 1 or (layout.interleaved and before[:-1] == (1, rows, layout.stack))
+        whole = before[-1] % layout.block == 0 and shape == (1, rows, layout.stack * before[-1])
         return structs.replace(layout, shape=shape, stack=0, interleaved=False) if joins and whole else None
     if len(before) != IMAGE_RANK - 1 or layout.stack > 1 or len(shape) != IMAGE_RANK:
         return None
