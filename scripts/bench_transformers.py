@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Compare networks with and without the extension `normalise` on the configuration `default`.
 
-Without it, the host normalises rows between launches, and its time is not in the cycles. decibels: the signal
-to noise of the outputs against the float network in onnxruntime, over three samples. The cycle simulator
-counts cycles with the reference memory. The models are written first if they are missing.
+Without it, the host normalises rows between launches, and its time is not in the cycles. file: int8 files are
+quantised by onnxruntime, float files by the kit. decibels: the signal to noise of the outputs against the
+float network in onnxruntime, over three samples. The cycle simulator counts cycles with the reference memory.
+The models are written first if they are missing.
 """
 
+from itertools import product
 from pathlib import Path
 
 import click
@@ -24,11 +26,21 @@ from vdla.runtime.module.plan import random_inputs
 MODELS = Path(__file__).parent.parent / "build" / "models"
 OF_ROWS = ("convnext", "transformer", "vit")
 SAMPLES, SEED = 3, 5
+CALIBRATION, CALIBRATION_SEED = 8, 1  # samples of a float file
+FILES = ("int8", "float")
 CONFIGS = {
     "off": DEFAULT,
     "on": DEFAULT.with_changes(extensions=(*DEFAULT.extensions, Extension.NORMALISE)),
 }
-WIDTHS = {"network": -13, "normalise": 11, "launches": 10, "on host": 9, "cycles": 12, "multipliers": 13}
+WIDTHS = {
+    "network": -13,
+    "file": -6,
+    "normalise": 11,
+    "launches": 10,
+    "on host": 9,
+    "cycles": 12,
+    "multipliers": 13,
+}
 TITLES = "".join(f"{title:{'<' if width < 0 else '>'}{abs(width)}}" for title, width in WIDTHS.items())
 
 
@@ -43,14 +55,23 @@ def decibels(network: Network, module: Module) -> float:
     return 10 * float(np.log10(signal / noise))
 
 
-def line(name: str, setting: str) -> str:
-    """Return the line of a network on one of CONFIGS."""
-    module = vdla.compile(quantised_model(name, MODELS), CONFIGS[setting])
+def compiled(name: str, file: str, setting: str) -> Module:
+    """Return a network of one of FILES on one of CONFIGS."""
+    if file == "int8":
+        return vdla.compile(quantised_model(name, MODELS), CONFIGS[setting])
+    network = NETWORKS[name]
+    samples = list(network.samples(CALIBRATION, CALIBRATION_SEED))
+    return vdla.compile(float_file(network, MODELS), CONFIGS[setting], samples=samples)
+
+
+def line(name: str, file: str, setting: str) -> str:
+    """Return the line of a network of one of FILES on one of CONFIGS."""
+    module = compiled(name, file, setting)
     report = module.run(random_inputs(module.plan.inputs), device="cycle").report
     cycles = report.cycles or 0
     used = report.macs / DEFAULT.macs_per_cycle / cycles
     return (
-        f"{name:13}{setting:>11}{len(module.plan.launches):10}{len(module.plan.host_steps):9}{cycles:12,}"
+        f"{name:13}{file:6}{setting:>11}{len(module.plan.launches):10}{len(module.plan.host_steps):9}{cycles:12,}"
         f"{used:13.1%}{decibels(NETWORKS[name], module):10.1f}"
     )
 
@@ -60,8 +81,8 @@ def line(name: str, setting: str) -> str:
 def main(networks: tuple[str, ...]) -> None:
     click.echo(f"{TITLES}{'decibels':>10}")
     for name in networks or OF_ROWS:
-        for setting in CONFIGS:
-            click.echo(line(name, setting))
+        for file, setting in product(FILES, CONFIGS):
+            click.echo(line(name, file, setting))
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def _operands(candidate: OffloadCandidate) -> list[Stored]:
 def _is_stack(layout: Layout) -> bool:
     """Whether a tensor of four dimensions is a stack of the matrices that are its last two dimensions."""
     matrices = prod(layout.shape[:-2])
-    return len(layout.shape) == IMAGE_RANK and layout.stack == matrices > 1 and not layout.interleaved
+    return len(layout.shape) == IMAGE_RANK and layout.stack == matrices and not layout.interleaved
 
 
 def _result(candidate: OffloadCandidate, axis: int) -> Layout | None:

@@ -44,6 +44,7 @@ class _Quantiser(GraphBuilder):
         narrow: the dequantised values that replace the results of integer operators, by the original name.
         paired: the dequantised values that replace quantised values of any producer, by the original name.
         wide: the dequantised values that replace expanded values, by the original name and the shape.
+        integers: int8 numbers, scale and zero point of the values that are quantised.
     """
 
     def __init__(self, roles: Roles, grids: Mapping[str, Grid]) -> None:
@@ -53,6 +54,7 @@ class _Quantiser(GraphBuilder):
         self.narrow: dict[str, str] = {}
         self.paired: dict[str, str] = {}
         self.wide: dict[tuple[str, tuple[int, ...]], str] = {}
+        self.integers: dict[str, tuple[str, str, str]] = {}
 
     def run(self) -> Graph:
         """Return the quantised graph."""
@@ -119,18 +121,18 @@ class _Quantiser(GraphBuilder):
         Expand of its int8 numbers."""
         if (name, shape) in self.wide:
             return self.wide[name, shape]
-        parameters, wish = self.add_grid(name, self.grids[name]), f"{name}_{'_'.join(map(str, shape))}"
+        wish = f"{name}_{'_'.join(map(str, shape))}"
         if name in self.graph.constants:
-            given = [self.graph.constants[name], *(self.constants[each] for each in parameters)]
+            scale, zero = self.add_grid(name, self.grids[name])
+            given = [self.graph.constants[name], self.constants[scale], self.constants[zero]]
             (integers,) = evaluate("QuantizeLinear", given, {"axis": 0})
             wide = self.constant(f"{wish}_int8", np.ascontiguousarray(np.broadcast_to(integers, shape)))
         else:
-            narrow = self.value(f"{name}_int8", TensorType(self.graph.types[name].shape, "int8"))
-            self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))
+            narrow, scale, zero = self.quantised(name, self.grids[name])
             wide = self.value(f"{wish}_int8", TensorType(shape, "int8"))
             self.nodes.append(Node("Expand", (narrow,), (wide,), {"shape": shape}))
         result = self.value(f"{wish}_again", TensorType(shape, "float32"))
-        self.nodes.append(Node("DequantizeLinear", (wide, *parameters), (result,), {"axis": 0}))
+        self.nodes.append(Node("DequantizeLinear", (wide, scale, zero), (result,), {"axis": 0}))
         self.wide[name, shape] = result
         return result
 
@@ -139,14 +141,22 @@ class _Quantiser(GraphBuilder):
         scale, zero = np.asarray(grid.scale, np.float32), np.array(grid.zero, np.int8)
         return self.constant(f"{name}_scale", scale), self.constant(f"{name}_zero", zero)
 
+    def quantised(self, name: str, grid: Grid) -> tuple[str, str, str]:
+        """Return the names of a value's int8 numbers, of their scale and of their zero point. The first call
+        appends its quantisation."""
+        if name not in self.integers:
+            type_ = self.types.get(name) or self.graph.types[name]
+            parameters = self.add_grid(name, grid)
+            narrow = self.value(f"{name}_int8", TensorType(type_.shape, "int8"))
+            self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))
+            self.integers[name] = (narrow, *parameters)
+        return self.integers[name]
+
     def add_pair(self, name: str, grid: Grid, result: str | None = None) -> str:
         """Append the quantisation and dequantisation of a value; return the name of the dequantised value."""
-        type_ = self.types.get(name) or self.graph.types[name]
-        parameters = self.add_grid(name, grid)
-        narrow = self.value(f"{name}_int8", TensorType(type_.shape, "int8"))
-        result = result or self.value(f"{name}_again", type_)
-        self.nodes.append(Node("QuantizeLinear", (name, *parameters), (narrow,), {"axis": 0}))
-        self.nodes.append(Node("DequantizeLinear", (narrow, *parameters), (result,), {"axis": 0}))
+        integers = self.quantised(name, grid)
+        result = result or self.value(f"{name}_again", self.types.get(name) or self.graph.types[name])
+        self.nodes.append(Node("DequantizeLinear", integers, (result,), {"axis": 0}))
         return result
 
     def add_integers(self, name: str, integers: Integers) -> str:

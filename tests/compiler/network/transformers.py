@@ -57,17 +57,17 @@ class FloatNet:
         parts = self.op("Reshape", x, self.numbers(1, ROWS, HEADS, HEAD))
         return self.op("Transpose", parts, perm=[0, 2, 1, 3])
 
-    def rotated(self, x: str) -> str:
-        """Add a rotary embedding of heads (Su et al., RoFormer, 2021)."""
+    def rotated(self, x: str, cosine: str = "", sine: str = "") -> str:
+        """Add a rotary embedding of heads (Su et al., RoFormer, 2021), of positions from 0 on by default."""
         angles = np.outer(np.arange(ROWS), 100.0 ** -np.linspace(0, 1, HEAD // 2))
         angles = np.concatenate((angles, angles), 1)[None, None].astype(np.float32)
+        cosine, sine = cosine or self.constant(np.cos(angles)), sine or self.constant(np.sin(angles))
         left, right = (
             self.op("Slice", x, self.numbers(begin), self.numbers(begin + HEAD // 2), self.numbers(3))
             for begin in (0, HEAD // 2)
         )
         turned = self.op("Concat", self.op("Neg", right), left, axis=-1)
-        straight = self.op("Mul", x, self.constant(np.cos(angles)))
-        return self.op("Add", straight, self.op("Mul", turned, self.constant(np.sin(angles))))
+        return self.op("Add", self.op("Mul", x, cosine), self.op("Mul", turned, sine))
 
     def attention(self, x: str, mask: Callable[[str], str] | None = None, *, rotary: bool = False) -> str:
         """Add an attention.
@@ -84,9 +84,9 @@ class FloatNet:
         joined = self.op("Transpose", self.op("MatMul", powers, value), perm=[0, 2, 1, 3])
         return self.dense(self.op("Reshape", joined, self.numbers(1, ROWS, WIDTH)), WIDTH)
 
-    def graph(self, result: str, inputs: Mapping[str, tuple[int, ...]]) -> Graph:
+    def graph(self, result: str, inputs: Mapping[str, tuple[int, ...]], *others: str) -> Graph:
         """Return the imported graph."""
-        return load(model(self.nodes, inputs, [result], self.constants, opset=17))
+        return load(model(self.nodes, inputs, [result, *others], self.constants, opset=17))
 
 
 def encoder(mask: Callable[[FloatNet, str], str] | None = None, *, rotary: bool = False) -> Graph:
@@ -137,6 +137,28 @@ def image_classifier() -> Graph:
     return net.graph(net.dense(token, 5), {"x": (1, 3, 2, 2 * ROWS - 2)})
 
 
+def decoding_step() -> Graph:
+    """Return a step of a decoder with caches of keys and values, of which two heads share each."""
+    net = FloatNet()
+    row = net.normalised("x")
+    query = net.op("Reshape", net.dense(row, WIDTH), net.numbers(1, HEADS, 1, HEAD))
+    query, (key, value) = net.rotated(query, "cos", "sin"), (net.dense(row, HEAD) for _ in range(2))
+    key = net.rotated(net.op("Reshape", key, net.numbers(1, 1, 1, HEAD)), "cos", "sin")
+    parts = key, net.op("Reshape", value, net.numbers(1, 1, 1, HEAD))
+    joined = (
+        net.op("Concat", past, part, axis=2) for past, part in zip(("keys", "values"), parts, strict=True)
+    )
+    ends = net.numbers(1), net.numbers(ROWS + 1), net.numbers(2)
+    keys, values = (net.op("Slice", each, *ends) for each in joined)
+    scores = net.op("MatMul", query, net.op("Transpose", keys, perm=[0, 1, 3, 2]))
+    powers = net.op("Softmax", net.op("Add", scores, "mask"), axis=-1)
+    rows = net.op("Reshape", net.op("MatMul", powers, values), net.numbers(1, 1, WIDTH))
+    x = net.op("Add", "x", net.dense(rows, WIDTH))
+    inputs = {"x": (1, 1, WIDTH), "keys": (1, 1, ROWS, HEAD), "values": (1, 1, ROWS, HEAD)}
+    turns = {"cos": (1, 1, 1, HEAD), "sin": (1, 1, 1, HEAD), "mask": (1, 1, 1, ROWS)}
+    return net.graph(net.dense(net.normalised(x), 5), inputs | turns, keys, values)
+
+
 NETWORKS: Mapping[str, Callable[[], Graph]] = {
     "no mask": encoder,
     "padding": lambda: encoder(padding),
@@ -145,6 +167,7 @@ NETWORKS: Mapping[str, Callable[[], Graph]] = {
     "causal, chosen": lambda: encoder(chosen),
     "rotary": lambda: encoder(causal, rotary=True),
     "image classifier": image_classifier,
+    "decoding step": decoding_step,
 }
 
 
@@ -157,6 +180,8 @@ def samples_of(graph: Graph, count: int, seed: int = 1) -> list[dict[str, np.nda
             name: rng.normal(size=type_.shape).astype(np.float32) for name, type_ in graph.inputs.items()
         }
         if "mask" in values:
-            values["mask"] = (np.arange(ROWS)[None] < rng.integers(2, ROWS + 1)).astype(np.float32)
+            kept = np.arange(ROWS) < rng.integers(2, ROWS + 1)
+            masks = kept if values["mask"].ndim == 2 else np.where(kept[::-1], 0, LOWEST)
+            values["mask"] = masks.reshape(values["mask"].shape).astype(np.float32)
         inputs.append(values)
     return inputs
