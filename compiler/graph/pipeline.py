@@ -106,7 +106,6 @@ SIMPLIFY = Pipeline(
         FOLD_PADS,
         JOIN_PIECES,
         CHOICES_TO_SUMS,
-        ConstantFolding(),
         REDUCTIONS_TO_POOLS,
         GATHERS_TO_MOVES,
         SLICE_BEFORE_ROWS,

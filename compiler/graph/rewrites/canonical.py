@@ -309,12 +309,15 @@ def _choice_to_sum(at: Rewriter, node: Node) -> None:
         return
     if low.max() > LOWEST and not _keeps_an_element(at, mask, place):
         return
-    zero, parts = at.constant(f"{node.result}_zero", np.zeros((), np.float32)), list(choices)
-    parts[1 - place] = zero
-    shape = np.broadcast_shapes(at.types[mask].shape, low.shape)
-    added = at.value(f"{node.result}_mask", TensorType(shape, "float32"))
-    choice = replace(node, inputs=(mask, *parts), outputs=(added,))
-    at.replace(node, [choice, Node("Add", (scores, added), node.outputs, {}, node.name)])
+    zero, kept = np.zeros((), np.float32), at.constants.get(mask)
+    if kept is not None:
+        added, new = at.constant(f"{node.result}_mask", np.where(kept == (place == 1), zero, low)), []
+    else:
+        choices[1 - place] = at.constant(f"{node.result}_zero", zero)
+        shape = np.broadcast_shapes(at.types[mask].shape, low.shape)
+        added = at.value(f"{node.result}_mask", TensorType(shape, "float32"))
+        new = [replace(node, inputs=(mask, *choices), outputs=(added,))]
+    at.replace(node, [*new, Node("Add", (scores, added), node.outputs, {}, node.name)])
 
 
 def _excludes(at: Rewriter, name: str) -> bool:

@@ -206,7 +206,7 @@ def test_a_root_mean_square_of_a_float_file_is_a_part_of_one_launch(columns, ops
     samples = [{"x": rng.normal(size=(5, columns)).astype(np.float32)} for _ in range(4)]
     simple = llama(columns, opset)
     assert [each.op for each in simple.nodes].count("RMSNormalization") == 1
-    lowered = integers_of(simple, samples, Options())
+    lowered = integers_of(simple, samples, Options(normalises=True))
     plan = exact(lowered.graph, EVERY)
     assert len(plan.launches) == 1
     assert on_host(plan) <= {"QuantizeLinear", "DequantizeLinear", "Add"}

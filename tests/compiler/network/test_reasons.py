@@ -42,7 +42,8 @@ BYTES = "the accelerator takes int8 tensors"
 WHOLE_BLOCKS = "the accelerator takes whole blocks of channels (Concat)"
 ONE_ROW = (
     "the accelerator takes the same number of rows or pixels, and of channels, before and after (an image of "
-    "one pixel is a row; Transpose between channels first and channels last converts images and rows)"
+    "one pixel is a row; Transpose between channels first and channels last converts images and rows; "
+    "heads of whole blocks of channels may be divided and joined)"
 )
 MADE_THERE = "the accelerator takes an input that an operator on the accelerator computes"
 CHANNELS_STAY = "the accelerator takes channels of images or rows that stay channels"

@@ -10,6 +10,7 @@ from tests.compiler.network.graphs import random_inputs
 from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, gemm, load, store, stream_of
 from vdla.hw.spec import encoding, isa
 from vdla.hw.spec.assembly import format_instruction
+from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import AccessError, EncodingError, VdlaError
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import MemoryType
@@ -288,7 +289,7 @@ def transfers(stream: Stream, form: type) -> list[int]:
     ]
 
 
-def with_field(form: type, field: isa.PlacedField, value: int) -> np.ndarray:
+def with_field(form: type, field: PlacedField, value: int) -> np.ndarray:
     """Return the words of the first stream with a field of the first transfer of `form` changed."""
     words, (index, *_) = first_stream().words.copy(), transfers(first_stream(), form)
     half, start = divmod(field.start, 64)

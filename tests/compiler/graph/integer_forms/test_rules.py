@@ -108,6 +108,10 @@ UNFIT = {
     "Add with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": lambda of: (
         of.add("Add", of.quantised(2, 3), of.quantised(3))
     ),
+    "Mul with operands of the shapes (2, 3) and (3,); "
+    "the accelerator takes operands of one shape, or a factor for each channel of an image": lambda of: (
+        of.add("Mul", of.quantised(2, 3), of.quantised(3))
+    ),
     "GlobalAveragePool with constant operand c0; the accelerator takes computed inputs "
     "(Add, Concat, Mul: also constants)": lambda of: of.add(
         "GlobalAveragePool", of.weights(1, 3, 2, 2, axis=-1)
