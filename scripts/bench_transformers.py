@@ -71,8 +71,8 @@ def line(name: str, file: str, setting: str) -> str:
     cycles = report.cycles or 0
     used = report.macs / DEFAULT.macs_per_cycle / cycles
     return (
-        f"{name:13}{file:6}{setting:>11}{len(module.plan.launches):10}{len(module.plan.host_steps):9}{cycles:12,}"
-        f"{used:13.1%}{decibels(NETWORKS[name], module):10.1f}"
+        f"{name:13}{file:6}{setting:>11}{len(module.plan.launches):10}{len(module.plan.host_steps):9}"
+        f"{cycles:12,}{used:13.1%}{decibels(NETWORKS[name], module):10.1f}"
     )
 
 

@@ -30,6 +30,7 @@ from vdla.compiler.graph.integer_forms.normalisation import OF_ROWS
 from vdla.compiler.graph.integer_forms.rules import MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.quantisation.sets import Sets
 from vdla.compiler.graph.quantise_weights import WEIGHTED, Integers, is_quantisable_product
 from vdla.compiler.lower.tables import FORMS
 from vdla.runtime.host import elementwise
@@ -180,7 +181,7 @@ class Roles:
         The result of an operator that only moves elements has the origin of its input. A value that only a
         Concat reads has the origin of the Concat's result.
         """
-        sets = _Sets(self.narrow)
+        sets = Sets(self.narrow)
         for node in self.graph.nodes:
             out = node.result
             if out not in self.others or node.op not in (*SAME_SCALE, "Concat"):
@@ -201,7 +202,7 @@ class Roles:
         A value shares the scale of its origin, and the results of all steps of an operation share one scale.
         So do a state and the output that it takes.
         """
-        sets, first = _Sets(self.origins.values()), dict[str, str]()
+        sets, first = Sets(self.origins.values()), dict[str, str]()
         for node in self.graph.nodes:
             if node.step_of and node.result in self.origins:
                 origin = self.origins[node.result]
@@ -370,29 +371,6 @@ class Roles:
     def _computes(self, node: Node) -> bool:
         (name, *_) = node.outputs
         return name in self.products or name in self.pairs or name in self.others
-
-
-class _Sets:
-    """Disjoint sets of values, each with a leader.
-
-    Attributes:
-        leaders: for each value, the next value on the way to its leader.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.leaders = {name: name for name in names}
-
-    def leader(self, name: str) -> str:
-        """Return the leader of the set of a value."""
-        leaders = self.leaders
-        while leaders[name] != name:
-            leaders[name] = leaders[leaders[name]]
-            name = leaders[name]
-        return name
-
-    def join(self, name: str, other: str) -> None:
-        """Unite the sets of two values; the leader of the set of `other` remains."""
-        self.leaders[self.leader(name)] = self.leader(other)
 
 
 # Shrinking
