@@ -137,24 +137,26 @@ def image_classifier() -> Graph:
     return net.graph(net.dense(token, 5), {"x": (1, 3, 2, 2 * ROWS - 2)})
 
 
-def decoding_step() -> Graph:
-    """Return a step of a decoder with caches of keys and values, of which two heads share each."""
-    net = FloatNet()
-    row = net.normalised("x")
-    query = net.op("Reshape", net.dense(row, WIDTH), net.numbers(1, HEADS, 1, HEAD))
-    query, (key, value) = net.rotated(query, "cos", "sin"), (net.dense(row, HEAD) for _ in range(2))
-    key = net.rotated(net.op("Reshape", key, net.numbers(1, 1, 1, HEAD)), "cos", "sin")
-    parts = key, net.op("Reshape", value, net.numbers(1, 1, 1, HEAD))
-    joined = (
-        net.op("Concat", past, part, axis=2) for past, part in zip(("keys", "values"), parts, strict=True)
+def decoding_step(caches: int) -> Graph:
+    """Return a step of a decoder with so many caches of keys and values, of which two heads share each."""
+    net, heads = FloatNet(), 2 * caches
+    row, width = net.normalised("x"), heads * HEAD
+    query = net.op("Reshape", net.dense(row, width), net.numbers(1, heads, 1, HEAD))
+    query = net.op("Reshape", net.rotated(query, "cos", "sin"), net.numbers(1, caches, 2, HEAD))
+    key, value = (
+        net.op("Reshape", net.dense(row, caches * HEAD), net.numbers(1, caches, 1, HEAD)) for _ in range(2)
     )
+    parts = {"keys": net.rotated(key, "cos", "sin"), "values": value}
     ends = net.numbers(1), net.numbers(ROWS + 1), net.numbers(2)
-    keys, values = (net.op("Slice", each, *ends) for each in joined)
+    keys, values = (
+        net.op("Slice", net.op("Concat", past, part, axis=2), *ends) for past, part in parts.items()
+    )
     scores = net.op("MatMul", query, net.op("Transpose", keys, perm=[0, 1, 3, 2]))
+    scores = net.op("Div", scores, net.constant(HEAD**0.5))
     powers = net.op("Softmax", net.op("Add", scores, "mask"), axis=-1)
-    rows = net.op("Reshape", net.op("MatMul", powers, values), net.numbers(1, 1, WIDTH))
-    x = net.op("Add", "x", net.dense(rows, WIDTH))
-    inputs = {"x": (1, 1, WIDTH), "keys": (1, 1, ROWS, HEAD), "values": (1, 1, ROWS, HEAD)}
+    rows = net.op("Reshape", net.op("MatMul", powers, values), net.numbers(1, 1, width))
+    x = net.op("Add", "x", net.dense(rows, WIDTH, width))
+    inputs = {"x": (1, 1, WIDTH), **dict.fromkeys(parts, (1, caches, ROWS, HEAD))}
     turns = {"cos": (1, 1, 1, HEAD), "sin": (1, 1, 1, HEAD), "mask": (1, 1, 1, ROWS)}
     return net.graph(net.dense(net.normalised(x), 5), inputs | turns, keys, values)
 
@@ -167,7 +169,8 @@ NETWORKS: Mapping[str, Callable[[], Graph]] = {
     "causal, chosen": lambda: encoder(chosen),
     "rotary": lambda: encoder(causal, rotary=True),
     "image classifier": image_classifier,
-    "decoding step": decoding_step,
+    "decoding step": lambda: decoding_step(1),
+    "decoding step with shared keys": lambda: decoding_step(2),
 }
 
 
