@@ -56,7 +56,12 @@ def decibels(network: Network, module: Module) -> float:
 
 
 def compiled(name: str, file: str, setting: str) -> Module:
-    """Return a network of one of FILES on one of CONFIGS."""
+    """Return a compiled network.
+
+    Args:
+        file: of FILES.
+        setting: of CONFIGS.
+    """
     if file == "int8":
         return vdla.compile(quantised_model(name, MODELS), CONFIGS[setting])
     network = NETWORKS[name]
@@ -65,7 +70,7 @@ def compiled(name: str, file: str, setting: str) -> Module:
 
 
 def line(name: str, file: str, setting: str) -> str:
-    """Return the line of a network of one of FILES on one of CONFIGS."""
+    """Return the line of a network; see `compiled`."""
     module = compiled(name, file, setting)
     report = module.run(random_inputs(module.plan.inputs), device="cycle").report
     cycles = report.cycles or 0
